@@ -75,7 +75,7 @@ fn complete(spec: &mut Value, definitions: Map<String, Value>) {
 
 const TAGS: [(&str, &str); 12] = [
     ("Organizations", "Top-level accounts that own all other resources."),
-    ("Teams", "The projects of an organization, each with its own API token."),
+    ("Teams", "The teams of an organization, each with its own API token."),
     ("Members", "The members of an organization and their roles."),
     ("Invites", "Invitations to join an organization, and accepting them."),
     (

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Names can be made up without end. So many are remembered of those that were allowed, and of those that were not.
+/// An app can make up any number of names, so this many allowed hosts are kept, and as many blocked ones.
 const MOST_ASKED: usize = 200;
 /// How long a host that was written down is not written down again.
 const NOTED_FOR: Duration = Duration::from_mins(10);

@@ -1,6 +1,6 @@
-//! Events in the shape that apps know from where they were first written for, and webhooks as apps compose them.
+//! Events in the JSON shape of PostHog's plugin API, and webhooks as apps compose them.
 //!
-//! Properties are passed on as text: what a program sent to a team's project is never built up as values here.
+//! Properties are passed on as text: what a client sent to a team is never parsed into values here.
 
 use std::collections::BTreeMap;
 use std::fmt;

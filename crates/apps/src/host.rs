@@ -98,7 +98,10 @@ impl Outlet {
 
     /// Writes down what was said since the last time, and whom the app asked for.
     pub(crate) async fn flush(&self) {
-        self.unwritten().write_down().await;
+        // In a task of its own: whoever waits for this may stop waiting, and what was taken would be lost.
+        if let Err(error) = tokio::spawn(self.unwritten().write_down()).await {
+            tracing::error!(error = &error as &dyn std::error::Error, "could not write down what an app said");
+        }
     }
 
     fn unwritten(&self) -> Unwritten {

@@ -53,8 +53,8 @@ impl Scheduler {
         Self(Arc::new(Shared::new(slots)))
     }
 
-    /// In which order those who wait are looked at. While there is much room, nobody goes before anybody, but for those who had nothing
-    /// under way lately. What is found in each pass is noted: see [`note_look`](Self::note_look).
+    /// The order in which waiting organizations are searched. Without contention only idle ones are preferred. The result of each pass
+    /// is recorded: see [`note_look`](Self::note_look).
     pub(crate) fn passes(&self, takes_tasks: bool, now: Instant) -> &'static [Pass] {
         let mut state = self.0.state();
         if !state.has_any_room(now) {

@@ -40,7 +40,7 @@ impl Unwritten {
         if !hosts.is_empty() {
             self.note(&hosts).await;
         }
-        self.add_summaries();
+        self.add_summaries().await;
         if let Err(error) = self.core.service.log_app(&self.config, &self.lines.waiting).await {
             tracing::error!(error = &error as &dyn std::error::Error, "could not write an app's log");
         }
@@ -56,9 +56,16 @@ impl Unwritten {
         }
     }
 
-    fn add_summaries(&mut self) {
+    async fn add_summaries(&mut self) {
         let lost = self.asked.take_lost();
         if lost > 0 {
+            let count = i64::try_from(lost).unwrap_or(i64::MAX);
+            if let Err(error) = self.core.service.count_unlisted_hosts(&self.config, count).await {
+                tracing::error!(
+                    error = &error as &dyn std::error::Error,
+                    "could not count the unlisted hosts of an app"
+                );
+            }
             self.warn(format!(
                 "{lost} more hosts were requested than are listed: the app asks for too many."
             ));

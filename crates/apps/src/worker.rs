@@ -93,7 +93,7 @@ impl Apps {
         }
     }
 
-    /// Waits while the app is at it; whoever keeps a slot waiting goes on aside. False: there was nothing to do after all.
+    /// Waits for the app; a slow one continues outside the slot. False: there was nothing to do.
     async fn do_in_a_slot(&self, found: Found, floor: &Floor, stop: &CancellationToken) -> bool {
         let progress = found.permit.progress();
         let (apps, stop) = (self.clone(), stop.clone());

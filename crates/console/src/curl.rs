@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use service::access::Permission;
 use service::{Scope, Service};
 
-/// Where the commands look for the key: it is told to a shell once, and stands in no command.
+/// The environment variable that the commands read the key from: it is set once, and is in no command.
 const VARIABLE: &str = "HEDGEROW_API_KEY";
 /// The file in which curl keeps a session.
 const SESSION: &str = "hedgerow-session";

@@ -9,7 +9,8 @@ use axum::routing::{get, post};
 use identity::{Identity, LoginRequest, Target, cookies};
 use serde::Deserialize;
 use service::sso::Sso;
-use service::{DomainId, Error, Service, UserId};
+use service::sessions::OwnProof;
+use service::{DomainId, Error, Service};
 
 use crate::failure::Failure;
 use crate::new_session::opened;
@@ -100,17 +101,17 @@ fn ask_first(visitor: &Visitor, sso: Sso, path: &str, asked: &PageQuery) -> Opti
 
 /// Which browser it is, and whose account it is signed in to, if not by a provider's word: what an identity provider answers
 /// must come back to it.
-async fn setting_out(identity: &Identity, visitor: &Visitor) -> Result<(String, Option<UserId>), Failure> {
+async fn setting_out(identity: &Identity, visitor: &Visitor) -> Result<(String, Option<OwnProof>), Failure> {
     let known = visitor.browser.clone().filter(|browser| browser.len() <= MOST_BROWSER);
     let browser = known.unwrap_or_else(|| auth::key::new_token("hgb_", identity.service().random().bytes()));
     let person = visitor.person(identity.service()).await?;
-    Ok((browser, person.and_then(|person| person.by_own_proof())))
+    Ok((browser, person.and_then(|person| person.own_proof())))
 }
 
 fn login_request<'a>(
     visitor: &'a Visitor,
     browser: &'a str,
-    signed_in_as: Option<UserId>,
+    signed_in_as: Option<OwnProof>,
     asked: &'a PageQuery,
 ) -> LoginRequest<'a> {
     LoginRequest {

@@ -1,6 +1,5 @@
-//! Who is next: those who send take turns by subnet, and within one by organization. Whoever's work took much gets fewer turns
-//! than those whose work took little, but nobody waits for all who are new. Tokens of teams are public, so organizations alone
-//! would not do: one sender could use many.
+//! A weighted fair queue of senders: by subnet, then by organization. Expensive senders get fewer turns than cheap ones, but none
+//! waits for all new ones. Team tokens are public, so fairness by organization alone is not enough: one sender could use many.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::hash::Hash;
@@ -9,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use hashbrown::HashMap;
 
-/// Whoever has had no turn for so long is late, and the late have every second turn whatever they have cost.
+/// A sender without a turn for this long is late; late senders get every second turn, whatever they cost.
 const LATE_AFTER: Duration = Duration::from_secs(1);
 
 /// Who takes a turn.

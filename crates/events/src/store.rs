@@ -86,7 +86,7 @@ impl Events {
         }
     }
 
-    /// Says whose events these are, and is told whose they have been since this was first said.
+    /// Claims the store for an instance. Returns the instance that claimed it first.
     #[boxed]
     pub async fn claim(&self, instance: Uuid) -> Result<Uuid> {
         match self {

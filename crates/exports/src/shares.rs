@@ -1,7 +1,6 @@
-//! Who looks at first rows, or tests a destination, at the same time: each person once, and two people of each organization, so that
-//! nobody waits for what one colleague makes of their time. People take turns at the places, however many organizations each of them
-//! has, and those who took long lately share half of them. Whoever takes long steps aside; when there is no room there, the one that has
-//! been there for longest is ended. So what many slow organizations make of their time keeps nobody else waiting.
+//! Concurrency limits for previews and connection tests: one per user, two per organization. Users take turns at the slots, however many
+//! organizations they have; users who were slow recently share half of the slots. A slow operation continues outside the slots; when
+//! too many do, the oldest is canceled. So slow organizations do not delay others.
 
 use std::collections::{HashMap, VecDeque};
 use std::convert::Infallible;

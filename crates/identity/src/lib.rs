@@ -23,7 +23,8 @@ use std::sync::Arc;
 use outbound::{Dns, Http, Mailer};
 use service::access::Request;
 use service::users::User;
-use service::{OrganizationId, Service, UserId};
+use service::sessions::OwnProof;
+use service::{OrganizationId, Service};
 use url::Url;
 
 use self::exchanges::Exchanges;
@@ -56,7 +57,7 @@ pub struct LoginRequest<'a> {
     /// What only this browser knows.
     pub browser: &'a str,
     /// Whose account it is signed in to already.
-    pub signed_in_as: Option<UserId>,
+    pub signed_in_as: Option<OwnProof>,
     pub request: &'a Request,
 }
 

@@ -1,9 +1,8 @@
 //! The memory that what apps send takes in the server, and what they are answered: from the first byte of a body until the app has
 //! read it.
 //!
-//! All apps share it. Each organization has a part of its own, whatever the others do. Beyond that it has at most its
-//! share, and no more than what it leaves free; and whoever waits ends the largest answer, or what is sent, that stands still. Whoever
-//! held what all share for long lets others go first.
+//! All apps share it. Each organization has a reserved part. Of the shared rest it gets at most its share, and no more than it
+//! leaves free. A waiting reservation cancels the largest stalled one. Organizations that held shared memory for long go last.
 
 mod reservation;
 #[cfg(test)]

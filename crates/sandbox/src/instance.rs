@@ -122,6 +122,11 @@ impl Instance {
         self.carry_out(order, each.len(), true, self.limits.call_time).await
     }
 
+    /// Whether the app asked the host for something in its latest call: then it has said before how each event up to there went.
+    pub fn has_asked(&self) -> bool {
+        self.host_calls.has_asked
+    }
+
     /// The same as [`Self::call_with`], for those who look into small values.
     pub async fn call(&mut self, method: &str, arguments: Vec<Value>) -> Result<Value, Failure> {
         self.call_with(method, &arguments)

@@ -51,7 +51,7 @@ ids! {
     UserId(i64),
     /// How the API names a user; [`UserId`] is how tables do.
     UserUuid(Uuid),
-    /// One worker process. Whoever holds a run is told by it.
+    /// One worker process; identifies the holder of a lease.
     WorkerId(Uuid),
 }
 

@@ -9,8 +9,8 @@ use crate::id::OrganizationId;
 use crate::transaction::WriteTx;
 use crate::{keys, sessions};
 
-/// How long after its access was checked a change may go on without another check. Whoever makes their own requests wait would
-/// otherwise keep, for when they are removed, what they may do now.
+/// How long after its access check a change can start without another check. Otherwise a client that delays its own request
+/// could still use it after losing access.
 const PROMPT: Duration = Duration::from_millis(100);
 
 /// What was asked for may still be allowed, so it is worth sending again.
@@ -27,6 +27,14 @@ pub(crate) async fn expect_access_to(db: &mut WriteTx, organization: Organizatio
     match grant() {
         Some(grant) if grant.organization.is_some_and(|(id, _)| id == organization) => expect_access(db, grant).await,
         _ => Ok(()),
+    }
+}
+
+/// The same however short ago that was, for what lets somebody in again who loses their access at the same moment. The account is locked, too.
+pub(crate) async fn expect_access_now(db: &mut WriteTx) -> Result<()> {
+    match caller::grant() {
+        Some(grant) => expect_access(db, grant).await,
+        None => Ok(()),
     }
 }
 
@@ -60,7 +68,7 @@ async fn expect_unchanged(db: &mut Session, grant: &Grant, now: crate::Time) -> 
     }
 }
 
-/// Nothing was done, and whoever sends it again is told what they may do now.
+/// Nothing was done; a retry gets the response that fits the current access.
 fn changed_in_between() -> Error {
     Error::Unavailable {
         detail: "Your access was changed while this request was waiting".to_owned(),

@@ -10,7 +10,10 @@ use axum::body::Body;
 use axum::http::Request;
 use axum::http::request::Builder;
 use serde_json::{Value, json};
-use service::access::Actor;
+use service::access::{self, Actor};
+use service::sessions::OwnProof;
+use service::sign_in::SignIn;
+use service::users::User;
 use service::{Email, Time};
 use totp_rs::{Builder as Codes, Secret};
 
@@ -44,6 +47,19 @@ impl Kit {
         let reply = browser.log_in(&person.user.email, PASSWORD).await;
         assert_eq!(reply.status, 200, "{reply:?}");
         browser
+    }
+
+    /// What a browser shows for somebody who has just signed in to it with [`PASSWORD`].
+    pub async fn own_proof(&self, user: &User) -> OwnProof {
+        let email = Email::new(&user.email).expect("an address");
+        let set = self.service.set_password(&Actor::system(), &email, PASSWORD).await;
+        set.expect("a password is set");
+        let entered = self.service.sign_in(&user.email, PASSWORD, access::Request::default()).await;
+        let Ok(SignIn::Done { session, .. }) = entered else {
+            panic!("the password alone does: {entered:?}")
+        };
+        let person = self.service.signed_in(&session, access::Request::default()).await;
+        person.expect("the session was just opened").own_proof().expect("a password is one")
     }
 
     /// Ends all sessions of the person.

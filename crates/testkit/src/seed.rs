@@ -12,8 +12,8 @@ pub struct Amounts {
     pub exports: i64,
 }
 
-/// The first owner becomes a member of so many organizations, and the oldest organization gets so many members in all,
-/// and so many exports that have run. Returns the oldest organization.
+/// Makes the first owner a member of `amounts.organizations` organizations, and gives the oldest one `amounts.members`
+/// members in total and `amounts.exports` exports that have run. Returns the oldest organization.
 pub async fn fill(database_url: &str, amounts: Amounts) -> anyhow::Result<Uuid> {
     if database_url.starts_with("postgres") {
         let mut db = PgConnection::connect(database_url).await?;

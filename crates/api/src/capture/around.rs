@@ -1,4 +1,4 @@
-//! What happens to every request that captures: an id, a time limit, the log, the metrics.
+//! Middleware of the capture endpoints: request ID, time limit, log, metrics.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;

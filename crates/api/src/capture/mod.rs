@@ -1,5 +1,5 @@
-//! The ways in for events, as `PostHog`'s SDKs use them. They stand beside the API, not in it: browsers send from any
-//! site, nobody signs in, and no cookie is looked at. What lets events in is a project's token, which is no secret.
+//! The capture endpoints, as `PostHog`'s SDKs use them. They are separate from the API: browsers send from any site, nobody
+//! signs in, and cookies are ignored. A team's token authorizes a request; it is public.
 
 mod answers;
 mod around;

@@ -1,5 +1,5 @@
-//! Whose turn it is to have a body unpacked and read: that is hard work for what takes little to send, so not too much of it
-//! is done at once, and in a fair order. Whoever has shown no token never stands in the way of those who have.
+//! A fair queue for decompressing and parsing bodies: expensive work for cheap requests, so its concurrency is limited. Requests
+//! without a known token never delay those with one.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
@@ -18,7 +18,8 @@ const MOST_WAITING: usize = 64;
 /// A subnet whose work took longer shares half of the places with others of that kind, for a while: taking turns is not fair to those whose
 /// turns are short. Among them, those go first that took less time.
 const SLOW_AFTER: Duration = Duration::from_millis(100);
-const SLOW_FOR: Duration = Duration::from_secs(10);
+/// Long enough that sixteen subnets do not take turns at being slow and resting.
+const SLOW_FOR: Duration = Duration::from_mins(1);
 
 /// What is to be done. Each has a line and places of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,10 +63,10 @@ struct Slow {
     used: Duration,
 }
 
-/// Subnets take turns, as tokens are public; in each the organizations that it sends for, and in these its networks. Those
-/// without a token are one organization here.
-type Subnets = Round<IpAddr, Round<Option<OrganizationId>, Networks>>;
-type Networks = Round<IpAddr, VecDeque<Waiting>>;
+/// Subnets take turns, as tokens are public; in each its networks, so that one with many tokens does not keep its neighbors waiting; and in
+/// these the organizations that they send for. Those without a token are one organization here.
+type Subnets = Round<IpAddr, Round<IpAddr, Organizations>>;
+type Organizations = Round<Option<OrganizationId>, VecDeque<Waiting>>;
 
 #[derive(Debug)]
 struct Waiting {
@@ -152,7 +153,7 @@ impl Line {
         } else {
             &mut self.waiting
         };
-        let line = subnets.of(subnet).of(sender.organization).of(sender.network);
+        let line = subnets.of(subnet).of(sender.network).of(sender.organization);
         line.retain(|other| !other.turn.is_closed());
         if line.len() >= MOST_WAITING {
             return Err(Refused::Busy);
@@ -197,8 +198,9 @@ impl Line {
             (true, false) => self.waiting.pop(),
             (false, false) => None,
         };
-        self.was_slow = is_slow;
         let Waiting { sender, turn } = next?;
+        // Only of those who came to their turn: whoever finds no place changes nothing.
+        self.was_slow = is_slow;
         Some((turn, self.take(subnet(sender.network), is_slow)))
     }
 
@@ -213,7 +215,7 @@ impl Line {
         for subnet in slow {
             while let Some(waiting) = self.waiting.pop_of(subnet) {
                 let Sender { network, organization } = waiting.sender;
-                let line = self.waiting_slow.of(subnet).of(organization).of(network);
+                let line = self.waiting_slow.of(subnet).of(network).of(organization);
                 line.push_back(waiting);
             }
         }
@@ -225,6 +227,12 @@ impl Line {
         self.waiting_slow.pop_of(next)
     }
 
+    /// What those have used at least who wait. Somebody who becomes slow begins there, or newcomers would always go before them.
+    fn least_used(&self) -> Duration {
+        let used = |subnet: &IpAddr| self.slow.get(subnet).map(|slow| slow.used);
+        self.waiting_slow.keys().filter_map(used).min().unwrap_or_default()
+    }
+
     fn give_back(&mut self, place: &Place) {
         self.taken -= 1;
         self.taken_by_slow -= usize::from(place.is_slow);
@@ -232,7 +240,8 @@ impl Line {
         let took = now - place.since;
         self.slow.retain(|_, slow| slow.until > now);
         if took > SLOW_AFTER {
-            let used = self.slow.get(&place.subnet).map_or(Duration::ZERO, |slow| slow.used);
+            let used = self.slow.get(&place.subnet).map(|slow| slow.used);
+            let used = used.unwrap_or_else(|| self.least_used());
             let until = now + SLOW_FOR;
             self.slow.insert(place.subnet, Slow { until, used });
         }
@@ -309,11 +318,18 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn organizations_take_turns_however_many_networks_send_for_one() {
-        let of_one: Vec<Sender> = (1..10).map(|number| from(number, Some(1))).collect();
-        let other = from(99, Some(2));
-        let order = order(Task::Read, &[of_one.as_slice(), &[other]].concat()).await;
-        assert_eq!(order[1], other, "{order:?}");
+    async fn organizations_of_a_network_take_turns() {
+        let [one, other] = [1, 2].map(|organization| from(1, Some(organization)));
+        let order = order(Task::Read, &[one, one, one, other]).await;
+        assert_eq!(order, [one, other, one, one]);
+    }
+
+    #[tokio::test]
+    async fn networks_take_turns_however_many_tokens_one_uses() {
+        let of_one: Vec<Sender> = (1..10).map(|token| from(1, Some(token))).collect();
+        let neighbor = from(99, Some(99));
+        let order = order(Task::Read, &[of_one.as_slice(), &[neighbor]].concat()).await;
+        assert_eq!(order[1], neighbor, "{order:?}");
     }
 
     #[tokio::test]
@@ -360,6 +376,41 @@ mod tests {
         }
         drop(first);
         assert!(second.await.is_ok());
+    }
+
+    /// Whoever always has something that takes long, where there is one place.
+    #[tokio::test]
+    async fn slow_and_quick_ones_take_turns_at_the_only_place() {
+        let readers = Readers::new(1);
+        let slow = from(1, Some(1));
+        let quick = Sender {
+            network: [198, 51, 100, 1].into(),
+            ..from(1, Some(2))
+        };
+        let mut held = readers.turn(Task::Read, slow).await.unwrap();
+        tokio::time::sleep(SLOW_AFTER * 2).await;
+        let mut slow_waiting: Vec<_> = (0..8).map(|_| Box::pin(readers.turn(Task::Read, slow))).collect();
+        let mut quick_waiting: Vec<_> = (0..4).map(|_| Box::pin(readers.turn(Task::Read, quick))).collect();
+        for one in slow_waiting.iter_mut().chain(&mut quick_waiting) {
+            assert!(futures_util::poll!(one).is_pending());
+        }
+        let mut order = String::new();
+        while !quick_waiting.is_empty() {
+            drop(held);
+            let first = |waiting: &mut Vec<_>| futures_util::FutureExt::now_or_never(&mut waiting[0]);
+            held = if let Some(turn) = first(&mut slow_waiting) {
+                order.push('s');
+                drop(slow_waiting.remove(0));
+                turn.unwrap()
+            } else {
+                order.push('q');
+                first(&mut quick_waiting).expect("it is one or the other's turn").unwrap()
+            };
+            if order.ends_with('q') {
+                drop(quick_waiting.remove(0));
+            }
+        }
+        assert!(["sqsqsqsq", "qsqsqsq"].contains(&order.as_str()), "{order}");
     }
 
     #[tokio::test]

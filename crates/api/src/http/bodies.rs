@@ -105,7 +105,7 @@ impl<W: Copy + Eq + Hash> Bodies<W> {
         self.holders.is_empty() && self.bytes == 0
     }
 
-    /// Ends a body of whoever holds most, if that is more than this body would with so many bytes more.
+    /// Cancels a body of the largest holder, if it holds more than this one would with `bytes` more.
     pub(crate) fn end_any(&mut self, body_ref: BodyRef<W>, bytes: usize) -> Option<Body> {
         let holders = self.holders.iter().filter(|(_, holder)| holder.may_lose());
         let (&whose, most) = holders.max_by_key(|(_, holder)| holder.bytes)?;

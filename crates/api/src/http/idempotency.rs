@@ -83,8 +83,8 @@ impl ReadAhead {
     }
 }
 
-/// Work that goes on when nobody waits for it any more, from the time on when its body is there: the answer is kept for
-/// when the client asks again. Until then the client is needed, and the work ends with its connection or its time.
+/// A request that continues after its client disconnects, once its body has been read: the response is stored for the retry. Before
+/// that, it ends with the connection or at the time limit.
 struct Lasting<F: Future<Output = Response> + Send + 'static> {
     body: ReadAhead,
     work: Option<Pin<Box<F>>>,
@@ -108,7 +108,7 @@ impl<F: Future<Output = Response> + Send + 'static> Drop for Lasting<F> {
     fn drop(&mut self) {
         let work = self.work.take().filter(|_| self.body.is_read());
         if let (Some(work), Ok(runtime)) = (work, tokio::runtime::Handle::try_current()) {
-            // In the turn of whoever asked, who is known here because the work is dropped where it was done.
+            // Scheduled as the original caller, who is the current one: the future is dropped in its task.
             let work = caller::on_behalf_of_caller(caller::current(), work);
             runtime.spawn(tokio::time::timeout(TIME_LIMIT, work));
         }

@@ -18,7 +18,7 @@ use crate::http::context::RequestContext;
 /// Failures an address may have at once, and how fast they are forgiven.
 const FAILURES: NonZeroU32 = NonZeroU32::new(60).expect("not zero");
 
-/// So many requests in so long a time, written `480/minute`.
+/// A number of requests per period, written `480/minute`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RateLimit {
     requests: NonZeroU32,

@@ -375,10 +375,11 @@ on_both! {
 
         // An owner who has signed in this way before.
         let id: DomainId = made.text("/id").parse().unwrap();
+        let proof = kit.own_proof(&kit.owner.user).await;
         let identity = service::sso::VerifiedIdentity {
             sso: service::sso::Sso::Saml, domain: Some(id), subject: "olga".to_owned(),
             email: "olga@example.com".to_owned(),
-            first_name: String::new(), last_name: String::new(), signed_in_as: Some(kit.owner.user.id),
+            first_name: String::new(), last_name: String::new(), signed_in_as: Some(proof),
             session_until: None,
             assertion: None,
         };

@@ -105,3 +105,26 @@ async fn a_change_that_waited_for_a_lock_is_refused_after_a_removal() {
     assert_eq!((removed.status, refused.status), (204, 404), "{refused:?}");
     assert!(invites(&kit).await.is_empty());
 }
+
+/// Recovery codes outlast the session that they are created in. So a request that was checked before the account's person ended all sessions,
+/// and is carried out after it, creates none.
+#[tokio::test]
+async fn recovery_codes_that_waited_for_the_account_are_not_created() {
+    let kit = Kit::new(Backend::Postgres).await;
+    let browser = kit.signed_in(&kit.owner).await;
+    let held = kit
+        .database
+        .holding("BEGIN; SELECT 1 FROM app_user FOR UPDATE")
+        .await;
+    let path = kit.at("recovery_codes/");
+    let create = browser.post(&path, json!({}));
+    let prove = async {
+        tokio::time::sleep(LATE).await;
+        kit.database.run("DELETE FROM session").await;
+        drop(held);
+    };
+    let (refused, ()) = tokio::join!(create, prove);
+    assert_eq!(refused.status, 401, "{refused:?}");
+    let codes: Vec<i64> = kit.database.column("SELECT count(*) FROM recovery_code").await;
+    assert_eq!(codes, [0]);
+}

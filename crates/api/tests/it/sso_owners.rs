@@ -97,11 +97,30 @@ on_both! {
         let vera = vera(&kit).await;
         vouch(&kit, domain).await;
         raise(&kit, &vera).await;
-        let asked = VerifiedIdentity { signed_in_as: Some(vera.user.id), ..verified_identity(domain, VERA) };
+        let proof = kit.own_proof(&vera.user).await;
+        let asked = VerifiedIdentity { signed_in_as: Some(proof), ..verified_identity(domain, VERA) };
         kit.service.enter(&asked, &Request::default()).await.unwrap();
         let session = vouch(&kit, domain).await;
         let seen = with_session(&kit, &session, "GET", &kit.at(""), json!({})).await;
         assert_eq!((seen.status, &seen.body["membership_level"]), (200, &json!(15)));
+    }
+
+    /// Somebody else made the account and set out to their own provider with it. Then its person proves the address, and becomes an owner.
+    async fn a_proof_ends_with_the_session_that_it_is_of(kit: Kit) {
+        let domain = provider(&kit).await;
+        let vera = vera(&kit).await;
+        let stale = kit.own_proof(&vera.user).await;
+        let fresh = kit.own_proof(&vera.user).await;
+        kit.database.run("UPDATE app_user SET is_email_verified = FALSE WHERE email = 'vera@acme.example'").await;
+        assert_eq!(kit.own_proof(&vera.user).await.user, vera.user.id);
+        raise(&kit, &vera).await;
+        for ended in [stale, fresh] {
+            let identity = VerifiedIdentity { signed_in_as: Some(ended), ..verified_identity(domain, VERA) };
+            match kit.service.enter(&identity, &Request::default()).await {
+                Err(Error::Invalid(problems)) => assert_eq!(problems[0].code, "owner_not_linked"),
+                other => panic!("the session has ended: {other:?}"),
+            }
+        }
     }
 
     /// Links outlast a membership.
@@ -131,7 +150,7 @@ on_both! {
         let vera = vera(&kit).await;
         let session = vouch(&kit, domain).await;
         let vouched_for = kit.service.signed_in(&session, Request::default()).await.unwrap();
-        assert_eq!(vouched_for.by_own_proof(), None);
+        assert_eq!(vouched_for.own_proof(), None);
 
         kit.give_password(&kit.owner).await;
         let owner = kit.signed_in(&kit.owner).await;
@@ -140,7 +159,7 @@ on_both! {
         let (olga, session) =
             kit.service.sign_in_with_recovery_code("olga@example.com", code, Request::default()).await.unwrap();
         let recovered = kit.service.signed_in(&session, Request::default()).await.unwrap();
-        assert_eq!(recovered.by_own_proof(), Some(olga.id));
+        assert_eq!(recovered.own_proof().map(|proof| proof.user), Some(olga.id));
 
         // Nor does a request that was under way leave a key behind.
         raise(&kit, &vera).await;

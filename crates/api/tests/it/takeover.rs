@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use service::access::Request;
-use service::{DomainId, Level};
+use service::{DomainId, Error, Level};
 use testkit::browser::PASSWORD;
 use testkit::kit::{everything, with_json};
 use testkit::{Kit, Reply, on_both};
@@ -77,6 +77,20 @@ on_both! {
         assert_eq!(changed.status, 401, "{changed:?}");
         let opened = kit.browser().log_in("mia@example.com", PASSWORD).await;
         assert_eq!(opened.status, 400, "{opened:?}");
+    }
+
+    /// Somebody else made the account. Requests that were checked just before its person came, and are carried out just after, open nothing.
+    async fn what_was_checked_before_the_proof_opens_nothing_after_it(kit: Kit) {
+        let browser = kit.signed_in(&kit.owner).await;
+        let session = browser.cookies().split_once('=').unwrap().1.to_owned();
+        let person = kit.service.signed_in(&session, Request::default()).await.unwrap();
+        kit.database.run("DELETE FROM session").await;
+        let begun = kit.service.begin_second_factor(&person).await;
+        assert!(matches!(begun, Err(Error::BadCredential)), "{begun:?}");
+        let confirmed = kit.service.confirm_second_factor(&person, "123456").await;
+        assert!(matches!(confirmed, Err(Error::BadCredential)), "{confirmed:?}");
+        let key = kit.service.create_key(&person, &everything()).await;
+        assert!(matches!(key, Err(Error::BadCredential)), "{key:?}");
     }
 
     /// Somebody else made the account and kept codes for it. Once its person has come, they are worth nothing.

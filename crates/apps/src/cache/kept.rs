@@ -127,7 +127,7 @@ impl All {
         }
     }
 
-    /// Counts that so much is kept instead of so much.
+    /// Replaces `before` bytes of a configuration by `after` in all three counters.
     pub(super) fn change(&mut self, id: AppConfigId, before: usize, after: usize) {
         let Some(owned) = self.owned.get_mut(&id) else { return };
         let count = |bytes: usize| bytes.saturating_sub(before) + after;
@@ -140,7 +140,7 @@ impl All {
         }
     }
 
-    /// Makes room for what takes so much instead of so much, and counts it.
+    /// Evicts entries until `after` bytes instead of `before` fit, and counts them.
     pub(super) fn make_room(&mut self, whose: Whose, before: usize, after: usize) -> Result<(), String> {
         let grown = |bytes: usize| bytes.saturating_sub(before) + after;
         let of_config = self.owned.get(&whose.config).map_or(0, |owned| owned.bytes);

@@ -130,9 +130,7 @@ impl<'a> Batch<'a> {
         match cut {
             Cut::Preempted => {
                 self.note(pooled, event, Err(preempted()));
-                // It is not given up for that, however often it happens.
-                self.beyond = None;
-                Stop::Retry
+                Stop::Preempted
             }
             // The time was that of others before it, too: next time it is the first, and has all of it.
             Cut::OutOfTime if self.cursor != self.job.cursor() => Stop::Done,
@@ -249,20 +247,24 @@ impl<'a> Batch<'a> {
         for event in &group[..taken] {
             self.note(pooled, event, Ok(()));
         }
+        // With its first request an app says which events are done: if it ends then, the next event is the one that ended it, and is not
+        // handed over a second time.
+        let has_asked = pooled.instance.has_asked();
         let mut rest = outcomes.into_iter().skip(taken);
         match (rest.next(), rest.next()) {
-            (Some(Err(failure)), None | Some(Err(Failure::NotRun))) if !failure.is_final() => {
+            (Some(Err(Failure::NotRun)) | None, _) => Ok((taken, None)),
+            (Some(Err(failure)), None | Some(Err(Failure::NotRun))) if has_asked || !failure.is_final() => {
                 let has_to_wait = self.note(pooled, &group[taken], Err(failure));
                 Ok((taken + usize::from(!has_to_wait), has_to_wait.then_some(Stop::Retry)))
             }
             // Whatever ended the app may be another one's fault: the next has a call of its own.
-            (Some(Err(failure)), _) if failure != Failure::NotRun => {
+            (Some(Err(failure)), _) => {
                 let error =
                     format!("Stopped while handling several events, which are handed over one by one: {failure}");
                 pooled.outlet.say(AppLogLevel::Warn, error);
                 Ok((taken, None))
             }
-            _ => Ok((taken, None)),
+            (Some(Ok(_)), _) => Ok((taken, None)),
         }
     }
 
@@ -302,7 +304,7 @@ impl<'a> Batch<'a> {
             }
             Err(_) => {
                 self.note_no_start(&preempted(), None).await;
-                return Err(Stop::Retry);
+                return Err(Stop::Preempted);
             }
         };
         let longest = core.longest();
@@ -311,7 +313,7 @@ impl<'a> Batch<'a> {
             Ok(Ok(())) => return Ok(pooled),
             Ok(Err(failure)) => (failure, Stop::Start),
             // One that others did not let start is not to blame.
-            Err(Cut::Preempted) => (preempted(), Stop::Retry),
+            Err(Cut::Preempted) => (preempted(), Stop::Preempted),
             Err(Cut::OutOfTime) => (Failure::TooSlow, Stop::Start),
         };
         self.note_no_start(&failure, Some(&pooled.outlet)).await;

@@ -1,12 +1,12 @@
-//! When those are looked for who had nothing under way lately, and when others have their turn. A look that finds nobody goes over
-//! all configurations, so there are not many of these.
+//! When to search for organizations that were idle or have waited long. A search that finds none scans all configurations, so
+//! their rate is limited.
 
 use std::time::{Duration, Instant};
 
 use super::standing::Pass;
 
-/// After a look that found nobody, the next one is so much later at least, or so many times what it took, but no later than
-/// that.
+/// The pause after a search that found nothing: `LOOK_EVERY` at least, or `TIMES_WHAT_IT_TOOK` times its duration, but at most
+/// `LATEST`.
 pub(super) const LOOK_EVERY: Duration = Duration::from_millis(100);
 const TIMES_WHAT_IT_TOOK: u32 = 10;
 pub(super) const LATEST: Duration = Duration::from_secs(10);

@@ -174,7 +174,7 @@ impl State {
         &mut self.looks[usize::from(takes_tasks)]
     }
 
-    /// Who comes first: those who had nothing under way lately, those who wait for longer than a round, or neither.
+    /// Which organizations to search for first: idle ones, ones that have waited longer than a round, or neither.
     pub(super) fn begin_look(&mut self, takes_tasks: bool, now: Instant) -> Option<Pass> {
         self.recent.tidy(now);
         let is_to_look = self.has_more_than_slots();
@@ -231,7 +231,7 @@ impl State {
             Standing::Quick => free(self.most).or_else(|| self.preempt_slow(now)),
             Standing::New => {
                 let new = count(&|one| one.standing == Standing::New && !one.is_slow(now));
-                // Whoever had nothing under way lately does not wait for those who are quick, and busy all the time.
+                // An idle organization does not wait for fast ones that are always busy.
                 let is_idle = self.is_idle(organization, now);
                 let kept = if is_idle { 0 } else { self.kept_for_quick() };
                 let room = || free(self.most - kept).or_else(|| self.preempt_slow(now));

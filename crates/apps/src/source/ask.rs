@@ -145,7 +145,7 @@ impl Sources {
         })
     }
 
-    /// Who is asked for a host, and the address below which everything of that host is.
+    /// The server that is used for a host, and the base URL for that host on it.
     fn base(&self, host: Host) -> Result<(RemoteSource, Url), Error> {
         if let Some(mirror) = &self.mirror {
             return Ok((RemoteSource::Mirror, below(mirror.clone(), [host.name()])));

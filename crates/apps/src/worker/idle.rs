@@ -11,7 +11,7 @@ use service::{AppConfigId, OrganizationId, TeamId, Time};
 pub(super) const POLL: Duration = Duration::from_secs(1);
 /// A configuration without events is looked at less and less often, but at least this often.
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
-/// A pause that ended so long ago is that of somebody who is no longer looked at.
+/// A pause that ended this long ago belongs to a configuration that is no longer checked.
 const FORGOTTEN: Duration = Duration::from_mins(1);
 /// How long one look over all configurations waits for what cannot be read. The next look begins with other organizations.
 const MOST_FAILING: Duration = Duration::from_secs(2);

@@ -28,8 +28,8 @@ pub(super) enum What {
 }
 
 impl Apps {
-    /// Whoever had nothing under way lately comes first, or has waited for long, and when it is crowded, whoever is quick comes
-    /// before all who are slow. Tasks and events take turns at being first, so that neither waits for the last of the others.
+    /// Organizations that were idle, or have waited long, come first; under contention, fast ones come before slow ones. Tasks and
+    /// events alternate, so that neither starves the other.
     pub(super) async fn find(&self, duty: Duty, floor: &Floor) -> Result<Option<Found>> {
         let takes_tasks = duty == Duty::Any;
         let are_tasks_first = takes_tasks && self.core.are_tasks_next.fetch_xor(true, Ordering::Relaxed);

@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use sandbox::{Failure, Json};
 use service::lease::until_lost;
-use service::pipeline::{AppTask, TaskKind};
+use service::pipeline::{AppTask, TaskKind, TaskOutcome};
 use service::{OrganizationId, Result};
 use tokio::time::timeout;
 
@@ -13,6 +13,13 @@ use crate::errors::{log, preempted};
 use crate::host::Outlet;
 use crate::instances::PooledInstance;
 use crate::scheduler::Permit;
+
+/// How the work on a task ended.
+enum Ended {
+    Called(Result<(), Failure>),
+    Preempted,
+    LeaseLost,
+}
 
 impl Apps {
     /// False: others were faster.
@@ -33,25 +40,39 @@ impl Apps {
         let service = &self.core.service;
         permit.begin_call();
         let outlet = OnceLock::new();
-        let outcome = tokio::select! {
-            done = self.call(task, &outlet) => Some(done),
-            () = permit.preempted() => Some(Err(preempted())),
-            () = until_lost(|| service.renew_task_lease(task), |error| log(&error)) => None,
+        let ended = tokio::select! {
+            outcome = self.call(task, &outlet) => Ended::Called(outcome),
+            () = permit.preempted() => Ended::Preempted,
+            () = until_lost(|| service.renew_task_lease(task), |error| log(&error)) => Ended::LeaseLost,
         };
         permit.end_call();
         // However it ended: what the app has said, and whom it has sent something.
         if let Some(outlet) = outlet.into_inner() {
             permit.timed(Outlet::flush(&outlet)).await;
         }
-        let Some(outcome) = outcome else {
-            tracing::info!(task = task.name, "lost the task's lease");
-            return Ok(());
+        let error;
+        let outcome = match ended {
+            Ended::LeaseLost => {
+                tracing::info!(task = task.name, "lost the task's lease");
+                return Ok(());
+            }
+            Ended::Called(Ok(())) => TaskOutcome::Done,
+            Ended::Preempted => {
+                error = preempted().to_string();
+                TaskOutcome::Postponed { reason: &error }
+            }
+            Ended::Called(Err(failure)) => {
+                error = failure.to_string();
+                match failure {
+                    Failure::Busy => TaskOutcome::Postponed { reason: &error },
+                    failure => TaskOutcome::Failed {
+                        error: &error,
+                        is_retryable: failure.is_retry(),
+                    },
+                }
+            }
         };
-        let failure = outcome.err();
-        let error = failure.as_ref().map(ToString::to_string);
-        let is_to_retry = failure.as_ref().is_some_and(Failure::is_retry);
-        let ended = service.end_app_task(task, error.as_deref(), is_to_retry);
-        permit.timed(Box::pin(ended)).await
+        permit.timed(Box::pin(service.end_app_task(task, outcome))).await
     }
 
     /// How it went. What the app says goes into the outlet, which is there also if nobody waits for the end of this.

@@ -11,6 +11,7 @@ use events::Incoming;
 use outbound::{Dialer, Http, Policy, Resolve, Roots};
 use sandbox::{Limits, Sandbox};
 use serde_json::{Map, Value, json};
+use service::pipeline::TaskOutcome;
 use service::{OrganizationId, Rotation, TeamId, WorkerId};
 use testkit::external::Receiver;
 use testkit::kit::{Person, organization_of};
@@ -406,7 +407,7 @@ on_both! {
         assert!(organizations[..2].contains(&quiet.organization), "after one of the others: {organizations:?}");
         // When one is done, its configuration has the next.
         let done = taken.iter().find(|task| task.runnable.config.organization_id == busy.organization).unwrap();
-        kit.service.end_app_task(done, None, false).await.unwrap();
+        kit.service.end_app_task(done, TaskOutcome::Done).await.unwrap();
         let organization = kit.service.next_for_app_tasks(&rotation, &mut |_| true).await.unwrap().unwrap();
         let next = kit.service.claim_app_task(worker, organization).await.unwrap();
         assert_eq!(next.map(|task| task.runnable.config.id), Some(done.runnable.config.id));

@@ -195,7 +195,7 @@ impl Making<'_> {
     }
 }
 
-/// What stands at the top wins over what stands in the properties.
+/// A key at the top level overrides the same key in the properties.
 fn put_change(properties: &mut Map<String, Value>, name: &str, change: Option<Value>) {
     match (properties.get_mut(name), change) {
         (_, None | Some(Value::Null)) => {}

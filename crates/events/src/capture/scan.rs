@@ -1,4 +1,4 @@
-//! Finds a project's token in a body while it arrives, and keeps nothing of the rest: until the token is known, nobody
+//! Finds a team's token in a body while it arrives, and keeps nothing of the rest: until the token is known, nobody
 //! knows who sends.
 
 mod lexer;

@@ -143,7 +143,7 @@ impl ClickHouse {
         scan::time(&self.0.client.text(statement).await?)
     }
 
-    /// Where tables are the operator's own, nothing is written beside them, and nobody is told whose they are.
+    /// If the operator created the tables, no claim is recorded, and any instance is accepted.
     pub(crate) async fn claim(&self, instance: Uuid) -> Result<Uuid> {
         if !self.0.makes_tables {
             return Ok(instance);

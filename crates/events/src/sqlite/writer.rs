@@ -21,10 +21,10 @@ use crate::{Error, Result};
 /// How many callers wait before the next is held back.
 const WAITING: usize = 1024;
 
-/// Nobody who is in a transaction waits for another whose work took so many nanoseconds more lately.
+/// Work joins a transaction only if its sender recently cost at most this many nanoseconds more than those already in it.
 const APART: u64 = 10_000_000;
 
-/// Whoever sends and does not listen has so long until it is stored.
+/// An append whose sender has disconnected is dropped if it has waited longer than this.
 const UNHEARD: Duration = Duration::from_secs(2);
 
 /// Where callers leave work.

@@ -3,8 +3,8 @@
 //! A slot waits for a run for a moment only. A run that takes longer gives its slot to the next while it waits for its
 //! destination, takes one again before it reads on, and hands it over after each stretch of work. Its organization goes behind
 //! those that are quick, for a while. Beside the slots for anybody there is one for those that are not known to be slow, and one for
-//! those that are known to be quick. So what one person's organizations make of their time, however many they are, costs the
-//! others a moment each.
+//! those that are known to be quick. So one user's slow organizations, however many,
+//! delay others only briefly.
 //!
 //! Runs that wait hold memory, so there is room for so many. Where it is used up, one that has had its time is ended as a
 //! retryable failure, and is tried again like any other.

@@ -361,7 +361,7 @@ on_both! {
         let kit = &scene.kit;
         let person = kit.someone("yan@example.com").await;
         kit.service.add_member(&Actor::system(), kit.other, &person.user, Level::Owner).await.unwrap();
-        let login_request = identity::LoginRequest { signed_in_as: Some(person.user.id), ..login_request("/") };
+        let login_request = identity::LoginRequest { signed_in_as: Some(kit.own_proof(&person.user).await), ..login_request("/") };
         let url = kit.identity.start_saml(scene.domain.id, &login_request).await.unwrap();
         let response = scene.idp.answer(url.as_str(), &Person::new("yan@example.com", "Yan", "Y")).response;
         assert_eq!(rule(scene.finish(&response).await), "belongs_elsewhere");

@@ -224,7 +224,7 @@ pub(crate) async fn set_password(kit: &Kit, email: &str, password: &str) {
 pub(crate) async fn login_request_as<'a>(kit: &Kit, email: &str, next: &'a str) -> LoginRequest<'a> {
     let email = Email::new(email).unwrap();
     let signed_in_as = match level(kit, email.as_str()).await {
-        Some(15) => kit.service.user_by_email(&email).await.ok().map(|owner| owner.id),
+        Some(15) => Some(kit.own_proof(&kit.service.user_by_email(&email).await.unwrap()).await),
         _ => None,
     };
     LoginRequest {

@@ -102,7 +102,7 @@ impl Held {
         }
     }
 
-    /// It has so much from now on, and so much of that is there.
+    /// Sets the reserved bytes, and how many of them have arrived.
     fn grow_to(&mut self, bytes: usize, there: usize) {
         if there >= self.there_then + LEAST_GROWTH || self.is_waiting {
             (self.since, self.there_then) = (Instant::now(), there);

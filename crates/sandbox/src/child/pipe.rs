@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::wire::{Report, line};
 
-/// What may wait may do so for so long, and be so much.
+/// How long, and how many bytes of, deferrable messages are buffered before they are written.
 const LONGEST_WAIT: Duration = Duration::from_millis(5);
 const MOST_WAITING: usize = 32 * 1024;
 

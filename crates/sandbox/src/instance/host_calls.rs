@@ -42,6 +42,8 @@ pub(super) struct HostCalls {
     calling: Arc<()>,
     calls_left: usize,
     lines_left: usize,
+    /// Whether the app asked for something, in this call.
+    pub(super) has_asked: bool,
 }
 
 impl HostCalls {
@@ -56,6 +58,7 @@ impl HostCalls {
             calling: Arc::new(()),
             calls_left: 0,
             lines_left: 0,
+            has_asked: false,
         }
     }
 
@@ -64,6 +67,7 @@ impl HostCalls {
         // What is held back and flushed at the end has counts of its own.
         let most = calls.saturating_add(1);
         self.gave_way.store(false, Ordering::Relaxed);
+        self.has_asked = false;
         self.calls_left = most.saturating_mul(self.limits.host_calls);
         self.lines_left = most.saturating_mul(self.limits.log_lines + 1);
     }
@@ -99,6 +103,7 @@ impl HostCalls {
             }
             Report::Asked { id, call } => {
                 Self::spend(&mut self.calls_left)?;
+                self.has_asked = true;
                 self.run(id, call, sent);
             }
             Report::Sleep { id, ms } => {

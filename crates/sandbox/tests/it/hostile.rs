@@ -13,8 +13,12 @@ use crate::kit::{Remembering, brief, files, limits, message, open, open_with, re
 
 /// Calls an app's `onEvent` once; it must be over in a few times the limit.
 async fn outcome(body: &str) -> Result<serde_json::Value, Failure> {
+    outcome_within(brief(), body).await
+}
+
+async fn outcome_within(limits: Limits, body: &str) -> Result<serde_json::Value, Failure> {
     let text = format!("export const onEvent = async (event, meta) => {{ {body} }}");
-    let (mut app, _) = open_with(sandbox_with(brief()), &text, Meta::default()).await;
+    let (mut app, _) = open_with(sandbox_with(limits), &text, Meta::default()).await;
     let begun = Instant::now();
     let outcome = app.call("onEvent", vec![json!({})]).await;
     assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
@@ -135,28 +139,25 @@ async fn the_log_is_bounded_for_each_call() {
 
 #[tokio::test]
 async fn calls_to_the_host_are_bounded() {
-    let failure = outcome("await Promise.all(Array.from({ length: 100 }, () => fetch('http://example.com/')))")
-        .await
-        .unwrap_err();
+    let many = "await Promise.all(Array.from({ length: 100 }, () => fetch('http://example.com/')))";
+    let failure = outcome_within(limits(), many).await.unwrap_err();
     assert_eq!(
         message(&failure),
         "request to http://example.com/ failed, reason: too many concurrent calls; wait for some to finish"
     );
-    let limits = Limits {
+    let few = Limits {
         host_calls: 50,
-        call_time: Duration::from_secs(5),
         ..limits()
     };
     let text = "export const onEvent = async (event, { cache }) => { for (;;) await cache.incr('x') }";
-    let (mut app, host) = open_with(sandbox_with(limits), text, Meta::default()).await;
+    let (mut app, host) = open_with(sandbox_with(few), text, Meta::default()).await;
     assert_eq!(
         message(&app.call("onEvent", vec![json!({})]).await.unwrap_err()),
         "too many calls"
     );
     assert_eq!(host.calls.lock().unwrap().len(), 50);
-    let failure = outcome("await meta.storage.set('x', 'x'.repeat(5 << 20))")
-        .await
-        .unwrap_err();
+    let large = "await meta.storage.set('x', 'x'.repeat(5 << 20))";
+    let failure = outcome_within(limits(), large).await.unwrap_err();
     assert_eq!(message(&failure), "this is too large for one call");
 }
 

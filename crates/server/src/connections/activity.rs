@@ -90,7 +90,7 @@ impl Activity {
         self.told.notify_one();
     }
 
-    /// Tells it to close now. Whoever was told to close already is told a second time.
+    /// Tells it to close immediately, even if it was already told to close.
     pub(crate) fn cut(&self) {
         self.is_cut.store(true, Ordering::Relaxed);
         self.told.notify_one();

@@ -64,7 +64,7 @@ impl Unread {
         exact.map_or_else(SizeHint::default, SizeHint::with_exact)
     }
 
-    /// Gives up what nobody has taken anything of for so long, and its memory with it.
+    /// Drops a body, and frees its memory, if the client has read nothing of it for `limit`.
     fn end_after(&self, limit: Duration) {
         let mut left = self.lock();
         let since = left.as_ref().and_then(|left| left.waits_since);

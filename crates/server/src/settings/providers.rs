@@ -3,7 +3,7 @@
 use clap::Args;
 use url::Url;
 
-/// Whom anybody may sign in with, once this server is registered there. Each needs an id and a secret.
+/// Sign-in providers for all users. Each needs a client ID and a secret.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct ProviderSettings {
     /// The Google OAuth client ID. Enables sign-in with Google.

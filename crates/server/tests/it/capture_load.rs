@@ -230,7 +230,7 @@ fn who_has_no_token_does_not_keep_others_from_being_read() {
                     } else {
                         let mut connection = begin(server.address, 1, bomb.len());
                         let _ = connection.write_all(bomb);
-                        std::thread::park_timeout(Duration::from_millis(12));
+                        std::thread::park_timeout(Duration::from_millis(40));
                     }
                 }
             });

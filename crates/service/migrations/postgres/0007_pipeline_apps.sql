@@ -181,6 +181,8 @@ CREATE TABLE pipeline_usage (
     payload_bytes   BIGINT NOT NULL DEFAULT 0,
     -- An upper bound: lines that retention has deleted are still counted.
     log_lines       BIGINT NOT NULL DEFAULT 0,
+    -- Hosts that apps requested beyond those that are listed.
+    unlisted_hosts  BIGINT NOT NULL DEFAULT 0,
     PRIMARY KEY (organization_id, config_id)
 );
 CREATE UNIQUE INDEX pipeline_usage_of_config ON pipeline_usage (config_id);

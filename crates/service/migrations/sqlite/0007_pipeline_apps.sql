@@ -181,6 +181,8 @@ CREATE TABLE pipeline_usage (
     payload_bytes   INTEGER NOT NULL DEFAULT 0,
     -- An upper bound: lines that retention has deleted are still counted.
     log_lines       INTEGER NOT NULL DEFAULT 0,
+    -- Hosts that apps requested beyond those that are listed.
+    unlisted_hosts  INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (organization_id, config_id)
 ) STRICT, WITHOUT ROWID;
 CREATE UNIQUE INDEX pipeline_usage_of_config ON pipeline_usage (config_id);

@@ -1,5 +1,5 @@
-//! Who uses the database, or something else that there is little of, next: organizations take turns, and so do the people of each, and the credentials of each person,
-//! so that nobody waits for all that another one wants. Whoever's work took long lately shares a part of the permits with others of that kind.
+//! A fair semaphore, for the database and other scarce resources: organizations take turns, then the users of each, then the credentials
+//! of each user. Tenants whose work was slow recently share a part of the permits.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -20,8 +20,8 @@ use crate::round::{Queue, Round};
 const WAIT_LIMIT: Duration = Duration::from_secs(10);
 /// When to come back without one.
 const BUSY: Duration = Duration::from_secs(2);
-/// So many of one tenant may wait; those beyond are asked to come back immediately. None of its people has more than half of what
-/// the others leave, or one could keep all others out, and none of a person's credentials more than half of what their others leave.
+/// How many requests of one tenant can wait; further ones are rejected immediately. A user gets at most half of what the others
+/// leave, and a credential at most half of what the user's others leave, so that none can lock the others out.
 const MOST_WAITING: usize = 1024;
 /// How long somebody is slow, unless said otherwise.
 const SLOW_FOR: Duration = Duration::from_secs(10);
@@ -139,7 +139,7 @@ impl FairSemaphore {
         })))
     }
 
-    /// As many as anybody wants, but for each tenant only so many.
+    /// Unlimited in total, limited for each tenant.
     pub fn for_each(what: &'static str, most_of_one: usize) -> Self {
         let slow = Slow {
             after: Duration::MAX,
@@ -155,7 +155,7 @@ impl FairSemaphore {
         self
     }
 
-    /// The same, where whoever was slow is slow for so long.
+    /// Sets for how long a slow tenant counts as slow.
     #[must_use]
     pub fn with_slow_for(self, time: Duration) -> Self {
         self.lock().slow_for = time;

@@ -25,8 +25,8 @@ const SLOW: Slow = Slow {
     permits: 1,
 };
 
-/// Of one person, in whichever organizations, no more is under way than takes so long: whoever creates organizations does
-/// not get more turns with each.
+/// How much estimated write time one user can have in progress, in all of their organizations together: creating more
+/// organizations does not give them more turns.
 const LONGEST_OF_PERSON: Duration = Duration::from_millis(50);
 
 /// The connection that writes. Whoever holds the lock has the turn; the lock is handed on in order of asking.
@@ -129,7 +129,7 @@ impl Writer {
         }
     }
 
-    /// Whoever turns out to be slow while many of theirs are at the lock already has them wait with the other slow ones.
+    /// A tenant that turns out to be slow while several of its writes are already at the lock queues them with the slow ones.
     async fn lock(&self) -> Result<(Permit, OwnedMutexGuard<State>)> {
         loop {
             let place = self.places.acquire().await?;

@@ -1,7 +1,7 @@
 //! Logs that people read: those of exports and those of apps are asked for in one way.
 
-/// A page of a log, newest first, and how many entries match in all: `(Vec<row>, i64)`. What stands in brackets is
-/// asked about only if it is something. What is not asked about is not in the statement, so that an index fits the rest.
+/// A page of a log, newest first, and how many entries match in all: `(Vec<row>, i64)`. Conditions
+/// in brackets are added only if their value is set, so that an index fits the statement.
 macro_rules! log_page {
     (
         $db:ident, $columns:literal as $row:ty, $owned:literal = $owner:expr, [$($column:literal = $wanted:expr),*],

@@ -35,8 +35,8 @@ const LIFETIME: Duration = Duration::from_mins(30);
 const SESSION: &str =
     "SET statement_timeout = '15s'; SET lock_timeout = '3s'; SET idle_in_transaction_session_timeout = '10s'";
 
-/// Of one person, in whichever organizations, no more is written at a time than takes so long, by what theirs took lately: whoever creates
-/// organizations does not get more connections with each. Quick writes may have all that writers have.
+/// How much estimated write time one user can have in progress, in all of their organizations together: creating more
+/// organizations does not give them more connections. The estimate is the recent duration of their writes.
 const LONGEST_OF_PERSON: Duration = Duration::from_millis(200);
 
 #[derive(Debug, Clone)]

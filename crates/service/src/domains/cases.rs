@@ -261,7 +261,7 @@ impl Service {
     }
 
     /// New domains whose records were asked for and not seen, and that have not been looked at for some minutes: at most one
-    /// of each organization, and first of the one that has waited longest. So many domains of one delay nobody else's.
+    /// of each organization, and first of the one that has waited longest. Many domains of one organization do not delay others.
     #[boxed]
     pub async fn unverified_domains(&self, most: i64) -> Result<Vec<Domain>> {
         let now = self.core.clock.now();

@@ -38,7 +38,7 @@ impl Limits {
     }
 }
 
-/// Whoever waits is told of their turn by a `T`.
+/// A fair queue. `T` wakes a waiter when its turn comes.
 pub(super) struct Line<T> {
     /// Requests that are served, that wait, or that are about to.
     present: usize,
@@ -75,8 +75,8 @@ impl<T> Default for Line<T> {
 }
 
 impl<T> Line<T> {
-    /// Takes a place. Where there is none left, whoever would be served last gives theirs up for somebody who would be served
-    /// earlier. Tells whether that worked.
+    /// Enters the queue. If it is full, the request that would be served last is dropped for one that would be served earlier.
+    /// Returns whether there was room.
     pub(super) fn enter(&mut self, parties: &Parties, limits: Limits) -> bool {
         let is_within = |party: &Party| self.present_of.get(party).is_none_or(|count| *count < limits.of(party));
         if !parties.iter().all(is_within) {

@@ -32,7 +32,7 @@ pub struct Answer {
     pub body: Vec<u8>,
 }
 
-/// Longer answers are not kept: whoever asks again is told that it was done.
+/// Longer responses are not stored: a repeated request gets `idempotency_response_lost`.
 const LONGEST_BODY: usize = 64 * 1024;
 
 /// How many bytes of answers are kept for each person: so many an hour. It is for each process, and forgotten with it.

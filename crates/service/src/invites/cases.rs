@@ -130,7 +130,7 @@ impl Service {
         Ok(())
     }
 
-    /// Whoever has used up what they have is told before anything is done for them.
+    /// Checks the hourly limits before any work is done.
     async fn expect_invites_left(&self, db: &mut WriteTx, caller: &Caller<WriteInvites>) -> Result<()> {
         for subject in [Subject::User(caller.user), Subject::Organization(caller.organization)] {
             limits::expect_left(db, self.core.instance.hourly_limits, Action::Invite, subject).await?;
@@ -269,7 +269,7 @@ async fn find(db: &mut WriteTx, organization: OrganizationId, id: InviteId) -> R
     sql::find(db, organization, id).await?.ok_or(Error::NotFound("invite"))
 }
 
-/// Takes an invite out of the world, with the mail that may still wait.
+/// Deletes an invite, with its queued email.
 pub(crate) async fn revoke(db: &mut WriteTx, invite: &Invite) -> Result<bool> {
     mail::sql::delete_of_invite(db, invite.id).await?;
     sql::delete(db, invite).await

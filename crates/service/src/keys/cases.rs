@@ -14,9 +14,9 @@ use crate::id::{KeyId, OrganizationId, TeamId, UserId};
 use crate::limits::{self, Action, Subject};
 use crate::page::{Page, Window};
 use crate::scope::Scope;
-use crate::sessions::{self, SignedIn};
+use crate::sessions::{SignedIn, expect_still_signed_in};
 use crate::transaction::WriteTx;
-use crate::{Precondition, Service, organizations, users};
+use crate::{Precondition, Service};
 
 /// More than anybody needs, few enough to look through.
 const MOST_KEYS: i64 = 100;
@@ -148,22 +148,6 @@ impl Service {
         let subjects = [Subject::User(person.user)];
         limits::take(db, self.core.instance.hourly_limits, Action::ApiKey, 1, &subjects).await
     }
-}
-
-/// Whoever becomes an owner loses what a provider opened for them, and whoever proves their address what others had opened before. A
-/// request that came just before leaves no key behind: both lock the organization, or the account.
-async fn expect_still_signed_in(db: &mut WriteTx, person: &SignedIn) -> Result<()> {
-    let Some(session) = person.session else {
-        return Ok(());
-    };
-    match person.authenticated_by {
-        Some(organization) => drop(organizations::sql::lock(db, organization).await?),
-        None => users::sql::lock(db, person.user).await?,
-    }
-    if sessions::sql::is_there(db, session).await? {
-        return Ok(());
-    }
-    Err(Error::BadCredential)
 }
 
 /// Nor does a session change or renew a key that reaches further than itself.

@@ -217,6 +217,8 @@ impl Service {
         if is_switched {
             // Somebody looks after it: what failed before no longer counts.
             (config.tries, config.failures) = (0, 0);
+            // Whoever holds it for events lets go of it, and does not write down how far it got before.
+            config.attempt += 1;
         }
         if is_enabled_now {
             // What passed while it was off is not caught up.

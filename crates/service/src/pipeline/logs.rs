@@ -16,11 +16,12 @@ use crate::transaction::WriteTx;
 const KEPT: chrono::TimeDelta = chrono::TimeDelta::days(30);
 /// No sentence needs more.
 pub(super) const LONGEST: usize = 2000;
-/// So many lines are kept of a configuration, and so many if all of its organization have more than that together.
+/// How many lines a configuration keeps: `MOST_LINES`, or `FEWER_LINES` while its organization has more than
+/// `MOST_OF_ORGANIZATION`.
 const MOST_LINES: i64 = 10_000;
 const FEWER_LINES: i64 = 1000;
 const MOST_OF_ORGANIZATION: i64 = 100_000;
-/// After so many lines somebody looks whether there are too many, and then takes at most so many away.
+/// Retention is checked after every `LOOK_AFTER` lines, and deletes at most `MOST_AT_ONCE`.
 const LOOK_AFTER: i64 = 500;
 const MOST_AT_ONCE: i64 = 5000;
 

@@ -42,7 +42,7 @@ pub use runnable::Runnable;
 pub(crate) use scripts::Scripts;
 pub(crate) use sharing::not_in_use;
 pub use sites::SiteApp;
-pub use tasks::AppTask;
+pub use tasks::{AppTask, TaskOutcome};
 pub use types::{
     App, AppConfig, AppFields, AppLog, AppLogFilter, AppLogLevel, AppLogSource, AppMetadata, AppName, AppPatch, AppUse,
     AppWithFiles, Collection, ConfigPatch, Cursor, Derived, DueAfter, DueApp, Fetched, Files, MOST_FAILURES, NewApp,

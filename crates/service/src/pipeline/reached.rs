@@ -69,4 +69,18 @@ impl Service {
         db.commit(&Actor::system(), &entries).await?;
         Ok(forgotten)
     }
+
+    /// Counts hosts that an app asked for and that could not be listed. The first time is recorded where no line of a log can displace it:
+    /// an app can write as many of these as it likes.
+    #[boxed]
+    pub async fn count_unlisted_hosts(&self, config: &AppConfig, hosts: i64) -> Result<()> {
+        let mut db = self.write().await?;
+        if sql::usage::lock(&mut db, config.id).await?.is_none() {
+            return Ok(());
+        }
+        let count = sql::usage::add_unlisted_hosts(&mut db, config.id, hosts).await?;
+        let is_first = count == hosts;
+        let entries: Vec<Entry> = is_first.then(|| Entry::happened(config, "hosts_unlisted")).into_iter().collect();
+        db.commit(&Actor::system(), &entries).await
+    }
 }

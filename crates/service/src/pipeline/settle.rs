@@ -40,7 +40,7 @@ impl Service {
         sql::configs::lock_all_of_app(db, app.id).await?;
         let (mut of_ours, mut of_others) = (Vec::new(), Vec::new());
         if is_new_version || !shown.is_empty() {
-            // What runs for them is theirs to decide; that there is something newer is theirs to know.
+            // Other organizations approve versions themselves; here they are only notified.
             for config in sql::configs::of_others(db, app).await? {
                 of_others.push(pins::tell(db, app, &config, is_new_version, &shown).await?);
             }

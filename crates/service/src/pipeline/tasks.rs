@@ -50,6 +50,15 @@ pub struct AppTask {
     lease: Lease,
 }
 
+/// How a task went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TaskOutcome<'a> {
+    Done,
+    Failed { error: &'a str, is_retryable: bool },
+    /// Others needed its slot, or there was none for it. That is no failure of the app: it starts again, with as many tries as before.
+    Postponed { reason: &'a str },
+}
+
 impl Service {
     /// Whose turn it is to have a task carried out, of those that may begin.
     #[boxed]
@@ -118,31 +127,29 @@ impl Service {
 
     /// Writes down how a task went: scheduled ones wait for their next turn, jobs are done, or tried again.
     #[boxed]
-    pub async fn end_app_task(&self, task: &AppTask, failed: Option<&str>, is_to_retry: bool) -> Result<()> {
+    pub async fn end_app_task(&self, task: &AppTask, outcome: TaskOutcome<'_>) -> Result<()> {
         let mut db = self.write().await?;
         if !sql::tasks::is_held(&mut db, task.id, task.lease).await? {
             return Ok(());
         }
-        let now = db.now;
-        if let Some(error) = failed {
-            let message = format!("{} failed: {error}", task.name);
-            logs::say(&mut db, &task.runnable.config, AppLogLevel::Error, &message).await?;
+        let config = &task.runnable.config;
+        match outcome {
+            TaskOutcome::Done => {}
+            TaskOutcome::Failed { error, .. } => {
+                let message = format!("{} failed: {error}", task.name);
+                logs::say(&mut db, config, AppLogLevel::Error, &message).await?;
+            }
+            TaskOutcome::Postponed { reason } => {
+                let message = format!("{} was postponed: {reason}", task.name);
+                logs::say(&mut db, config, AppLogLevel::Warn, &message).await?;
+            }
         }
-        match task.kind {
-            TaskKind::Schedule => {
-                let next = next_turn(&task.name, now);
-                sql::tasks::hold(&mut db, task.id, None, 0, next).await?;
-            }
-            TaskKind::Job if failed.is_some() && is_to_retry && task.lease.attempt < MOST_TRIES => {
-                let attempt = task.lease.attempt;
-                let again = now + RETRY.after(attempt);
-                sql::tasks::hold(&mut db, task.id, None, attempt, again).await?;
-            }
-            TaskKind::Job => {
-                sql::tasks::delete(&mut db, task.id).await?;
-                let bytes = job_size(&task.name, &task.payload);
-                sql::usage::add_payload(&mut db, task.runnable.config.id, -bytes).await?;
-            }
+        if let Some((attempt, due_at)) = task.due_after(outcome, db.now) {
+            sql::tasks::hold(&mut db, task.id, None, attempt, due_at).await?;
+        } else {
+            sql::tasks::delete(&mut db, task.id).await?;
+            let bytes = job_size(&task.name, &task.payload);
+            sql::usage::add_payload(&mut db, config.id, -bytes).await?;
         }
         db.commit_unrecorded().await
     }
@@ -184,6 +191,24 @@ impl Service {
         let id = AppTaskId(db.uuid());
         sql::tasks::insert(&mut db, id, config, TaskKind::Job, name, payload, at.max(earliest)).await?;
         db.commit_unrecorded().await
+    }
+}
+
+impl AppTask {
+    /// After how many tries it is due again, and when. None: it is over.
+    fn due_after(&self, outcome: TaskOutcome<'_>, now: Time) -> Option<(i64, Time)> {
+        let tries = self.lease.attempt;
+        match (self.kind, outcome) {
+            (TaskKind::Schedule, TaskOutcome::Postponed { .. }) => {
+                Some((tries - 1, next_turn(&self.name, now).min(now + RETRY.first)))
+            }
+            (TaskKind::Schedule, _) => Some((0, next_turn(&self.name, now))),
+            (TaskKind::Job, TaskOutcome::Postponed { .. }) => Some((tries - 1, now + RETRY.first)),
+            (TaskKind::Job, TaskOutcome::Failed { is_retryable: true, .. }) if tries < MOST_TRIES => {
+                Some((tries, now + RETRY.after(tries)))
+            }
+            (TaskKind::Job, _) => None,
+        }
     }
 }
 

@@ -68,6 +68,8 @@ pub enum Stop {
     Done,
     /// The next event is to be tried again later.
     Retry,
+    /// Others needed the slot. That is no failure of the app, and nothing is given up for it.
+    Preempted,
     /// The app could not be started.
     Start,
 }
@@ -182,6 +184,7 @@ impl AppConfig {
         };
         match step.stop {
             Stop::Done => {}
+            Stop::Preempted => self.due_at = Some(now + RETRY.first),
             Stop::Start => {
                 self.tries += 1;
                 self.due_at = Some(now + RETRY.after(self.tries));

@@ -6,7 +6,7 @@ use crate::access::Actor;
 use crate::activity::Entry;
 use crate::error::{Error, Result};
 use crate::id::UserId;
-use crate::sessions::{self, SignedIn};
+use crate::sessions::{self, SignedIn, expect_still_signed_in};
 use crate::sign_in::{Tried, count_attempt, uncount_attempt};
 use crate::text::Email;
 use crate::transaction::WriteTx;
@@ -172,7 +172,7 @@ async fn replace_backup_codes(db: &mut WriteTx, user: UserId) -> Result<Vec<Stri
 
 /// The account is locked before what is counted for it, as everywhere.
 async fn oneself(db: &mut WriteTx, person: &SignedIn) -> Result<User> {
-    users::sql::lock(db, person.user).await?;
+    expect_still_signed_in(db, person).await?;
     users::sql::by_ids(db, &[person.user])
         .await?
         .pop()

@@ -1,9 +1,12 @@
 //! Sessions: what a browser holds of somebody who has signed in.
 
 mod cases;
+mod proof;
 pub(crate) mod sql;
 
 pub(crate) use cases::{Opening, confirm, open, renew};
+pub use proof::OwnProof;
+pub(crate) use proof::expect_still_signed_in;
 
 use chrono::TimeDelta;
 
@@ -80,10 +83,10 @@ impl SignedIn {
         Ok(())
     }
 
-    /// Whose account a browser is signed in to by something that the person alone has: who connects an account to a provider
-    /// does not do so on the word of a provider.
-    pub fn by_own_proof(&self) -> Option<UserId> {
-        self.provider_of.is_none().then_some(self.user)
+    /// Who connects an account to a provider does not do so on the word of a provider.
+    pub fn own_proof(&self) -> Option<OwnProof> {
+        let (user, session) = (self.user, self.session?);
+        self.provider_of.is_none().then_some(OwnProof { user, session })
     }
 
     /// What would outlast an open browser that somebody found, such as a key, needs a proof that is not old.

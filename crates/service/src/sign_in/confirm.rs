@@ -27,8 +27,7 @@ pub struct Confirmation {
 }
 
 impl Service {
-    /// Confirms that it is the person. The session goes on under another secret, which is told; whoever knew the old one is
-    /// left behind.
+    /// Confirms that it is the person. The session gets a new secret, which is returned; the old one stops working.
     #[boxed]
     pub async fn confirm_person(&self, person: &SignedIn, proof: &Confirmation) -> Result<String> {
         self.core.attempts.count(&person.actor.request)?;

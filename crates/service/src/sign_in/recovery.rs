@@ -12,7 +12,7 @@ use crate::mail::{self, EmailMessage};
 use crate::sessions::{self, Opening};
 use crate::text::Email;
 use crate::users::{self, User};
-use crate::{members, organizations};
+use crate::{late, members, organizations};
 
 /// Codes that were just made, with the one sight of them.
 #[derive(Debug, Clone)]
@@ -29,6 +29,9 @@ impl Service {
         caller.expect_recent_proof(self.core.clock.now())?;
         let mut db = self.write().await?;
         let organization = organizations::sql::lock(&mut db, caller.organization).await?;
+        // Codes outlast the session: none of them shall be of somebody whose sessions the account's owner has just ended.
+        users::sql::lock(&mut db, caller.user).await?;
+        late::expect_access_now(&mut db).await?;
         let codes = long_codes(&db.recovery_codes());
         sql::delete_recovery_codes(&mut db, caller.organization, caller.user).await?;
         for code in &codes {

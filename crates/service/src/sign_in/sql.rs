@@ -90,23 +90,15 @@ pub(super) async fn insert_challenge(
     Ok(())
 }
 
-/// Whose password was right, if the challenge still stands. Keeps others from using it in the meantime.
+/// Whose password was right, if the challenge still stands.
 pub(super) async fn challenged(db: &mut WriteTx, hash: &SecretHash) -> Result<Option<User>> {
-    let sql = db.pick(
-        concat!(
-            "SELECT ",
-            user_columns!(),
-            " FROM challenge c JOIN app_user u ON u.id = c.user_id WHERE c.secret_hash = $1 AND c.expires_at > $2"
-        ),
-        concat!(
-            "SELECT ",
-            user_columns!(),
-            " FROM challenge c JOIN app_user u ON u.id = c.user_id WHERE c.secret_hash = $1 AND c.expires_at > $2 \
-             FOR NO KEY UPDATE"
-        ),
+    const SQL: &str = concat!(
+        "SELECT ",
+        user_columns!(),
+        " FROM challenge c JOIN app_user u ON u.id = c.user_id WHERE c.secret_hash = $1 AND c.expires_at > $2"
     );
     let now = db.now;
-    Ok(on!(db, conn => sqlx::query_as(sql).bind(hash.as_slice()).bind(now).fetch_optional(conn))?)
+    Ok(on!(db, conn => sqlx::query_as(SQL).bind(hash.as_slice()).bind(now).fetch_optional(conn))?)
 }
 
 /// Counts a wrong code; after too many the challenge is gone.

@@ -11,8 +11,8 @@ use crate::error::Result;
 use crate::id::{AttemptId, DomainId};
 use crate::transaction::WriteTx;
 
-/// How many are kept of each domain: so many that a provider vouched for, and so many others, which anybody can bring about.
-/// So rubbish does not push out the attempts that somebody looks for.
+/// How many attempts of each kind are kept for a domain: signed by its provider, and others, which anybody can cause. So junk does
+/// not displace the attempts that administrators need.
 const KEPT_OF_EACH: i64 = 10;
 
 /// A sign-in that was refused, and by which rule.

@@ -1,7 +1,7 @@
 use boxed::boxed;
 
 use super::rules::{
-    expect_own_address, expect_way_of, foreign_address, gives_way, refuse_elsewhere, refuse_other_subject,
+    expect_own_address, expect_way_of, foreign_address, gives_way, is_signed_in_to, refuse_elsewhere, refuse_other_subject,
     refuse_unasked_owner, take_assertion, vouching_domain,
 };
 use super::{Precheck, Refused, VerifiedIdentity, attempts, sql};
@@ -163,9 +163,10 @@ impl Service {
                 }
                 refuse_other_subject(db, &user, &provider, &identity.subject).await?;
                 // Whoever is signed in to it at the same time has proven enough.
-                let entries = match identity.signed_in_as {
-                    Some(id) if id == user.id => Vec::new(),
-                    _ => users::cases::prove_address(db, &user).await?,
+                let entries = if is_signed_in_to(db, identity, &user).await? {
+                    Vec::new()
+                } else {
+                    users::cases::prove_address(db, &user).await?
                 };
                 (user, entries)
             }

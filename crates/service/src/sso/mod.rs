@@ -18,8 +18,9 @@ pub use method::Sso;
 pub use pending_logins::PendingLogin;
 
 use crate::clock::Time;
-use crate::id::{AttemptId, DomainId, OrganizationId, UserId, UserUuid};
+use crate::id::{AttemptId, DomainId, OrganizationId, UserUuid};
 use crate::level::Level;
+use crate::sessions::OwnProof;
 
 /// Somebody, as an identity provider says. What it says is verified; what it may say is decided here.
 #[derive(Debug, Clone)]
@@ -33,7 +34,7 @@ pub struct VerifiedIdentity {
     pub first_name: String,
     pub last_name: String,
     /// Whose account the browser was signed in to when it was sent away.
-    pub signed_in_as: Option<UserId>,
+    pub signed_in_as: Option<OwnProof>,
     /// When the provider wants the session to end, if it says.
     pub session_until: Option<Time>,
     /// An assertion that is good once, and until when it must be remembered.

@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 use super::{Sso, sql};
 use crate::Service;
 use crate::error::Result;
-use crate::id::{DomainId, OrganizationId, UserId};
+use crate::id::{DomainId, OrganizationId};
+use crate::sessions::OwnProof;
 
 /// For as long as somebody may take to sign in elsewhere.
 const GOOD_FOR: TimeDelta = TimeDelta::minutes(15);
@@ -18,7 +19,7 @@ pub struct PendingLogin {
     pub sso: Sso,
     pub domain: Option<(OrganizationId, DomainId)>,
     /// Whose account the browser is signed in to.
-    pub signed_in_as: Option<UserId>,
+    pub signed_in_as: Option<OwnProof>,
     /// Where to go when it is done.
     pub next: String,
     pub nonce: String,
@@ -27,7 +28,7 @@ pub struct PendingLogin {
 
 #[derive(Serialize, Deserialize)]
 struct Details {
-    signed_in_as: Option<UserId>,
+    signed_in_as: Option<OwnProof>,
     next: String,
     nonce: String,
     pkce_verifier: String,

@@ -92,6 +92,15 @@ pub(super) async fn expect_way_of(
     Ok(if identity.domain.is_some() { domain } else { holder })
 }
 
+/// Whether the browser was signed in to the account when it was sent away, and that session goes on: it may have been somebody else's, which
+/// ended when the address was proved.
+pub(super) async fn is_signed_in_to(db: &mut WriteTx, identity: &VerifiedIdentity, user: &User) -> Result<bool> {
+    match identity.signed_in_as {
+        Some(proof) => proof.holds_for(db, user.id).await,
+        None => Ok(false),
+    }
+}
+
 /// Administrators choose the provider, and a provider could say that anybody is an owner. So an owner's account is
 /// connected to it by the owner: by signing in through it while signed in already.
 pub(super) async fn refuse_unasked_owner(
@@ -101,7 +110,7 @@ pub(super) async fn refuse_unasked_owner(
     identity: &VerifiedIdentity,
 ) -> Result<()> {
     let is_owner = members::level_of(db, domain.organization_id, user.id).await? == Some(Level::Owner);
-    if !is_owner || identity.signed_in_as == Some(user.id) {
+    if !is_owner || is_signed_in_to(db, identity, user).await? {
         return Ok(());
     }
     let detail = format!(
@@ -148,7 +157,7 @@ pub(super) async fn gives_way(
     let (Some(domain), true) = (domain, identity.domain.is_some()) else {
         return Ok(false);
     };
-    if user.is_email_verified || identity.signed_in_as == Some(user.id) {
+    if user.is_email_verified || is_signed_in_to(db, identity, user).await? {
         return Ok(false);
     }
     let is_member = members::level_of(db, domain.organization_id, user.id).await?.is_some();

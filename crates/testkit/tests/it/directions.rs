@@ -45,7 +45,7 @@ const MAY_IMPORT: [(&str, &[&str]); 16] = [
     ("xtask", &[]),
 ];
 
-/// Crates that must stay behind one door.
+/// Dependencies that only the listed crates can import.
 const ONLY_IN: [(&str, &[&str]); 16] = [
     ("sqlx", &["service", "testkit"]),
     ("axum", &["api", "console", "server", "testkit"]),

@@ -10,7 +10,7 @@ use crate::show;
 /// What a page says of it, a line each.
 pub(super) struct Progress {
     pub(super) facts: Vec<(&'static str, String)>,
-    /// So many rows of so many.
+    /// Rows done, and rows in total.
     pub(super) meter: Option<(i64, i64)>,
 }
 

@@ -16,7 +16,7 @@ use crate::{Delivery, Error, Receipt};
 
 /// How much is put together before it is sent.
 const PIECE: usize = 256 * 1024;
-/// After so much the COPY is ended and another begun, because only at its end does the server tell what is wrong.
+/// The size of one COPY: the server reports errors only at its end.
 const COPY: u64 = 32 * 1024 * 1024;
 /// The signature, no flags, no extension.
 const HEADER: &[u8] = b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0";

@@ -145,8 +145,8 @@ impl Session {
 
 fn credentials(config: &Config) -> Result<Value, Error> {
     let mut data = json!({
-        // The server chooses the form of its answers by the driver. Whether it takes a name that is none of its own
-        // drivers' was not tried, so this is one of theirs; who we are stands below.
+        // The server chooses its response format by driver name. Unknown names were not tested, so this is the name of an
+        // official driver; APPLICATION below identifies us.
         "CLIENT_APP_ID": "Go",
         "CLIENT_APP_VERSION": "1.18.0",
         "CLIENT_ENVIRONMENT": { "APPLICATION": "Hedgerow" },

@@ -180,7 +180,7 @@ impl Messages {
         };
         let are_known = |types: Vec<u32>| types.into_iter().all(|oid| Type::from_oid(oid).is_some());
         if !types.is_some_and(are_known) {
-            return Err("the server names a type that no statement of ours has");
+            return Err("the server refers to a type that no statement uses");
         }
         self.head.clear();
         self.body.clear();

@@ -103,7 +103,7 @@ pub(in super::super) async fn count_open_of(db: &mut Session, organization: Orga
     Ok(on!(db, conn => sqlx::query_scalar(SQL).bind(organization).fetch_one(conn))?)
 }
 
-/// Those that are over, but for so many of the newest and those with a run that was asked for again.
+/// Finished backfills, without the `kept` newest and those with a run that was requested again.
 pub(in super::super) async fn old(db: &mut Session, export: ExportId, kept: i64, most: i64) -> Result<Vec<BackfillId>> {
     const SQL: &str = "SELECT b.id FROM export_backfill b WHERE b.batch_export_id = $1 AND b.finished_at IS NOT NULL \
         AND b.created_at < (SELECT x.created_at FROM export_backfill x WHERE x.batch_export_id = $1 \

@@ -54,6 +54,14 @@ pub(in super::super) async fn add_lines(db: &mut WriteTx, config: AppConfigId, l
     Ok(found.unwrap_or_default())
 }
 
+/// How many there are now.
+pub(in super::super) async fn add_unlisted_hosts(db: &mut WriteTx, config: AppConfigId, hosts: i64) -> Result<i64> {
+    const SQL: &str = "UPDATE pipeline_usage SET unlisted_hosts = unlisted_hosts + $2 WHERE config_id = $1 \
+        RETURNING unlisted_hosts";
+    let found: Option<i64> = on!(db, conn => sqlx::query_scalar(SQL).bind(config).bind(hosts).fetch_optional(conn))?;
+    Ok(found.unwrap_or_default())
+}
+
 pub(in super::super) async fn set_lines(db: &mut WriteTx, config: AppConfigId, lines: i64) -> Result<()> {
     const SQL: &str = "UPDATE pipeline_usage SET log_lines = $2 WHERE config_id = $1";
     changed!(db, sqlx::query(SQL).bind(config).bind(lines))?;
