@@ -1,4 +1,4 @@
-"""Attacks a running server from outside, as docs/security.md describes them, and prints what came of each as a table.
+"""Attacks a running server from outside, as docs/attack-results.md describes them, and prints what came of each as a table.
 
     cargo build --release && python3 bench/attacks.py target/release/hedgerow
 

@@ -1,4 +1,4 @@
-"""Attacks by which one sender, member or person would take more than their share, as docs/security.md describes them.
+"""Attacks by which one sender, member or person would take more than their share, as docs/attack-results.md describes them.
 
     cargo build --release && python3 bench/attacks_on_shares.py target/release/hedgerow [ATTACK…]
 

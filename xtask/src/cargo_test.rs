@@ -18,7 +18,7 @@ use crate::outcome::Outcome;
 use crate::{checks, linting_cargo, process, say};
 
 /// More than this many failures are no coincidence.
-const MOST_RERUN: usize = 5;
+const MAX_RERUN: usize = 5;
 const AT_ONCE: usize = 2;
 /// Those that take longest. What begins last should be short, or one processor has nothing to do at the end.
 const LONG: [&str; 6] = ["exports", "api", "server", "apps", "events", "console"];
@@ -75,7 +75,7 @@ fn again(ended: Vec<Ended>, prepare: &impl Fn(&mut Command)) -> Result<Outcome> 
         return Ok(Outcome::Passed);
     }
     ensure!(
-        names.len() <= MOST_RERUN,
+        names.len() <= MAX_RERUN,
         "{} tests failed: {}",
         names.len(),
         names.join(", ")

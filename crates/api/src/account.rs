@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use service::sessions::{Listed as Session, SignedIn};
 use service::sign_in::NewPassword;
-use service::users::{Standing, User, UserPatch};
+use service::users::{User, UserPatch, UserStatus};
 use service::{Page, Service, SessionId};
 use uuid::Uuid;
 
@@ -118,7 +118,7 @@ async fn update(
     if_match: IfMatch,
     Body(patch): Body<UserPatch>,
 ) -> Result<Reply<MeView<'static>>, Problem> {
-    let precondition = |(user, standing): &(User, Standing)| if_match.fits(&MeView::new(user, standing));
+    let precondition = |(user, standing): &(User, UserStatus)| if_match.fits(&MeView::new(user, standing));
     let (user, standing) = service.update_user(&person, &patch, &precondition).await?;
     Ok(Reply::new(&MeView::new(&user, &standing)))
 }
@@ -228,7 +228,7 @@ impl View for MeView<'_> {
 }
 
 impl<'a> MeView<'a> {
-    fn new(user: &'a User, standing: &Standing) -> Self {
+    fn new(user: &'a User, standing: &UserStatus) -> Self {
         Self {
             user: UserView::from(user),
             has_password: standing.has_password,

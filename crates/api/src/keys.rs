@@ -13,8 +13,8 @@ use crate::http::access::{self, Person};
 use crate::http::body::Body;
 use crate::http::conditional::IfMatch;
 use crate::http::context::RequestContext;
+use crate::http::early_response::EarlyResponse;
 use crate::http::error::Problem;
-use crate::http::halt::Halt;
 use crate::http::operation::note;
 use crate::http::operation::operation;
 use crate::http::page::{Listed, Paging};
@@ -135,9 +135,9 @@ async fn destroy(
 struct OwnKey(Key);
 
 impl FromRequestParts<Api> for OwnKey {
-    type Rejection = Halt;
+    type Rejection = EarlyResponse;
 
-    async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, Halt> {
+    async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, EarlyResponse> {
         let wanted = Id::<KeyRef>::from_request_parts(parts, api).await;
         if let Credential::Key(secret) = access::credential(parts)? {
             let key = api

@@ -34,7 +34,7 @@ use http::receive::at_a_rate;
 use http::state::Api;
 
 pub use capture::capture_router;
-pub use http::connection::{Peer, UnderWay};
+pub use http::connection::{InProgress, Peer};
 pub use http::limits::RateLimit;
 pub use http::middleware::with_request_ids;
 pub use http::path::end_path_with_slash;

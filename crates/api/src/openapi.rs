@@ -10,9 +10,9 @@ use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
 use crate::http::access::{CREDENTIAL, RIGHT, SCOPE};
-use crate::http::answer_memory::Shared;
 use crate::http::error::ProblemView;
 use crate::http::path;
+use crate::http::response_memory::Shared;
 use crate::routes::routes;
 
 const METHODS: [&str; 5] = ["get", "post", "patch", "put", "delete"];
@@ -200,7 +200,7 @@ fn complete_operation(path: &str, method: &str, operation: &mut Value) {
     let is_write = method != "get";
     let credential = operation[CREDENTIAL].as_str().unwrap_or_default().to_owned();
     let takes_body = operation.get("requestBody").is_some();
-    let honours_if_match = operation
+    let honors_if_match = operation
         .as_object_mut()
         .and_then(|fields| fields.remove("x-if-match"))
         .is_some();
@@ -219,7 +219,7 @@ fn complete_operation(path: &str, method: &str, operation: &mut Value) {
     if let Some(scope) = operation[SCOPE].as_str() {
         operation["description"] = json!(format!("Requires the scope `{scope}`."));
     }
-    add_parameters(path, method, operation, honours_if_match);
+    add_parameters(path, method, operation, honors_if_match);
 
     for (status, name, _) in PROBLEMS {
         let can_happen = match status {
@@ -232,7 +232,7 @@ fn complete_operation(path: &str, method: &str, operation: &mut Value) {
             404 => path.contains('{'),
             409 if asks_elsewhere => true,
             409 | 422 => matches!(method, "post" | "patch") && credential != "none",
-            412 => honours_if_match,
+            412 => honors_if_match,
             408 | 413 | 415 => takes_body,
             _ => true,
         };
@@ -258,7 +258,7 @@ fn security(operation: &Value, credential: &str) -> Value {
     }
 }
 
-fn add_parameters(path: &str, method: &str, operation: &mut Value, honours_if_match: bool) {
+fn add_parameters(path: &str, method: &str, operation: &mut Value, honors_if_match: bool) {
     let described = operation
         .as_object_mut()
         .and_then(|fields| fields.remove(path::PARAMETERS))
@@ -282,7 +282,7 @@ fn add_parameters(path: &str, method: &str, operation: &mut Value, honours_if_ma
         let text = "Return 304 without a body if the resource still has this ETag.";
         add("If-None-Match", "header", text, json!({ "type": "string" }));
     }
-    if honours_if_match {
+    if honors_if_match {
         let text = "Apply the change only if the resource still has this ETag.";
         add("If-Match", "header", text, json!({ "type": "string" }));
     }

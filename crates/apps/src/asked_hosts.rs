@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// An app can make up any number of names, so this many allowed hosts are kept, and as many blocked ones.
-const MOST_ASKED: usize = 200;
+const MAX_ASKED: usize = 200;
 /// How long a host that was written down is not written down again.
 const NOTED_FOR: Duration = Duration::from_mins(10);
 
@@ -46,7 +46,7 @@ impl AskedHosts {
             return;
         }
         let of_this_kind = || asked.known.iter().filter(|(_, one)| one.is_allowed == is_allowed);
-        if of_this_kind().count() >= MOST_ASKED {
+        if of_this_kind().count() >= MAX_ASKED {
             // Those first that are written down. Of hosts that are reached the latest are shown.
             let replaceable = of_this_kind().filter(|(_, one)| is_allowed || one.noted_at.is_some());
             let oldest =
@@ -116,25 +116,25 @@ mod tests {
     #[test]
     fn made_up_names_do_not_hide_those_that_are_reached() {
         let hosts = AskedHosts::default();
-        for number in 0..2 * MOST_ASKED {
+        for number in 0..2 * MAX_ASKED {
             hosts.add(&format!("{number}.example.com"), true);
         }
         hosts.add("real.example.com", true);
         let names = names(&hosts);
-        assert!(names.len() == MOST_ASKED && names.contains(&"real.example.com".to_owned()));
+        assert!(names.len() == MAX_ASKED && names.contains(&"real.example.com".to_owned()));
         let lost = (hosts.take_lost(), hosts.take_lost());
-        assert_eq!(lost, (MOST_ASKED + 1, 0), "whoever reads the log is told");
+        assert_eq!(lost, (MAX_ASKED + 1, 0), "whoever reads the log is told");
     }
 
     #[test]
     fn refused_names_take_nothing_from_allowed_ones_and_give_way_once_written_down() {
         let hosts = AskedHosts::default();
-        for number in 0..=MOST_ASKED {
+        for number in 0..=MAX_ASKED {
             hosts.add(&format!("{number}.example.com"), false);
         }
         hosts.add("real.example.com", true);
         let first = hosts.to_note();
-        assert_eq!(first.len(), MOST_ASKED + 1);
+        assert_eq!(first.len(), MAX_ASKED + 1);
         assert_eq!(hosts.to_note().len(), first.len(), "they are not written down yet");
         hosts.set_noted(&first, &[]);
         hosts.add("late.example.com", false);
@@ -162,7 +162,7 @@ mod tests {
         hosts.add("used.example.com", true);
         hosts.set_noted(&hosts.to_note(), &[]);
         hosts.add("used.example.com", true);
-        for number in 0..MOST_ASKED {
+        for number in 0..MAX_ASKED {
             hosts.add(&format!("{number}.example.com"), true);
         }
         assert_eq!(hosts.take_lost(), 1);

@@ -18,7 +18,7 @@ use self::commands::{Answer, key_of};
 use self::kept::{All, Owned, Whose};
 
 /// In characters.
-const LONGEST_KEY: usize = 200;
+const MAX_KEY: usize = 200;
 /// What a configuration has not asked about for so long goes. What it does every day still finds what it kept the day
 /// before.
 const UNUSED: Duration = Duration::from_hours(25);
@@ -32,8 +32,8 @@ impl Caches {
     /// Does what is asked, if it is about the cache.
     pub(crate) fn call(&self, whose: Whose, call: &HostCall, now: Instant) -> Option<Answer> {
         let key = key_of(call)?;
-        if key.chars().count() > LONGEST_KEY {
-            return Some(Err(format!("cache keys have at most {LONGEST_KEY} characters")));
+        if key.chars().count() > MAX_KEY {
+            return Some(Err(format!("cache keys have at most {MAX_KEY} characters")));
         }
         let mut all = self.all();
         all.begin(whose, now);

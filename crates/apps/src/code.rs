@@ -10,8 +10,8 @@ use crate::reading::{BUSY_FOR, fetched, package, unread};
 use crate::source::{AppUrl, Checksum};
 
 /// How many files an app may have, wherever they come from.
-const MOST_FILES: usize = 1000;
-const LONGEST_NAME: usize = 200;
+const MAX_FILES: usize = 1000;
+const MAX_NAME: usize = 200;
 
 impl Apps {
     pub(crate) async fn download_permit(&self, user: UserId) -> Result<CodePermit> {
@@ -78,12 +78,12 @@ pub(crate) fn expect(field: &'static str, pinned: Option<&Checksum>, files: &Fil
 
 fn check_names(files: &Files) -> Result<()> {
     let wrong = |detail: String| Err(Error::invalid("source", "invalid_input", detail));
-    if files.len() > MOST_FILES {
-        return wrong(format!("an app has at most {MOST_FILES} files"));
+    if files.len() > MAX_FILES {
+        return wrong(format!("an app has at most {MAX_FILES} files"));
     }
     for name in files.keys() {
         let is_plain = |part: &str| !part.is_empty() && part != "." && part != "..";
-        if name.chars().count() > LONGEST_NAME || !name.split('/').all(is_plain) || name.contains(['\\', '\0']) {
+        if name.chars().count() > MAX_NAME || !name.split('/').all(is_plain) || name.contains(['\\', '\0']) {
             return wrong(format!(
                 "{name:?} is not a valid file name: use names such as index.ts or lib/send.ts"
             ));

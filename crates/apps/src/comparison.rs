@@ -7,11 +7,11 @@ use service::pipeline::Files;
 use similar::TextDiff;
 
 /// What is longer is not compared, but for its name.
-const LONGEST_FILE: usize = 200_000;
+const MAX_FILE: usize = 200_000;
 /// So many lines around each change show where it is.
 const AROUND: usize = 3;
 /// As many as somebody may look through.
-const MOST_FILES: usize = 40;
+const MAX_FILES: usize = 40;
 /// After that, what is left is compared less well: whole parts are taken away and added.
 const TIME: Duration = Duration::from_millis(300);
 
@@ -28,8 +28,8 @@ pub struct FileChange {
 /// This is much work, and not for a thread that others need.
 pub fn unified(changes: &[FileChange]) -> Vec<Option<String>> {
     let deadline = Instant::now() + TIME;
-    let compared = changes.iter().take(MOST_FILES).map(|change| change.unified(deadline));
-    let left = changes.len().saturating_sub(MOST_FILES);
+    let compared = changes.iter().take(MAX_FILES).map(|change| change.unified(deadline));
+    let left = changes.len().saturating_sub(MAX_FILES);
     compared.chain(std::iter::repeat_n(None, left)).collect()
 }
 
@@ -37,7 +37,7 @@ impl FileChange {
     fn unified(&self, deadline: Instant) -> Option<String> {
         let before = self.before.as_deref().unwrap_or_default();
         let after = self.after.as_deref().unwrap_or_default();
-        if before.len().max(after.len()) > LONGEST_FILE {
+        if before.len().max(after.len()) > MAX_FILE {
             return None;
         }
         let diff = TextDiff::configure().deadline(deadline).diff_lines(before, after);
@@ -96,12 +96,12 @@ mod tests {
             Some("@@ -1,2 +1,2 @@\n one\n-two\n+three\n")
         );
         let long = FileChange {
-            after: Some("x".repeat(LONGEST_FILE + 1)),
+            after: Some("x".repeat(MAX_FILE + 1)),
             ..change.clone()
         };
         assert_eq!(unified(&[long]), [None]);
-        let many = vec![change; MOST_FILES + 2];
-        assert_eq!(unified(&many).iter().flatten().count(), MOST_FILES);
+        let many = vec![change; MAX_FILES + 2];
+        assert_eq!(unified(&many).iter().flatten().count(), MAX_FILES);
     }
 
     /// Security case A2: lines that are all different are what takes longest.
@@ -114,7 +114,7 @@ mod tests {
             after: Some(numbered("b")),
         };
         let began = Instant::now();
-        assert_eq!(unified(&vec![change; MOST_FILES]).len(), MOST_FILES);
+        assert_eq!(unified(&vec![change; MAX_FILES]).len(), MAX_FILES);
         assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
     }
 }

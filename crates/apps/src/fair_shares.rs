@@ -8,7 +8,7 @@ use service::{FairSemaphore, Permit, Result, Slow, UserId};
 /// and takes as long as whoever gives it wants.
 const DOWNLOADS: usize = 8;
 const DOWNLOADS_OF_ORGANIZATION: usize = 2;
-/// Changes of apps' code that are under way at the same time: each has up to three copies of 8 MB, and takes as long as reading it.
+/// Changes of apps' code that are in progress at the same time: each has up to three copies of 8 MB, and takes as long as reading it.
 const UPDATES: usize = 6;
 const UPDATES_OF_ORGANIZATION: usize = 3;
 /// Fewer than an organization has, so that nobody keeps all colleagues waiting.

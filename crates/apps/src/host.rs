@@ -19,25 +19,25 @@ use untrusted_json::{RESERVED, has_reserved_name};
 use uuid::Uuid;
 
 use crate::asked_hosts::AskedHosts;
+use crate::pending_output::{Lines, PendingOutput};
 use crate::shared::Core;
-use crate::unwritten::{Lines, Unwritten};
 
 /// The last whose times are compared as text.
 const LAST_YEAR: i32 = 9999;
 const FETCH_TIME: Duration = Duration::from_secs(10);
 /// Of a request.
-const MOST_HEADERS: usize = 100;
-const MOST_HEADER_BYTES: usize = 64 * 1024;
-const LARGEST_ANSWER: usize = 4 * 1024 * 1024;
+const MAX_HEADERS: usize = 100;
+const MAX_HEADER_BYTES: usize = 64 * 1024;
+const MAX_ANSWER: usize = 4 * 1024 * 1024;
 /// Lines that wait to be written down; more are counted and dropped.
-const MOST_LINES: usize = 500;
+const MAX_LINES: usize = 500;
 /// In bytes, of which a line of the log keeps 2,000 characters. What is cut by the app's process is cut here as well.
-const LONGEST_LINE: usize = 8 * 1000;
+const MAX_LINE: usize = 8 * 1000;
 /// In characters: as long as those that are sent from outside can be.
-const LONGEST_EVENT: usize = 200;
-const LONGEST_DISTINCT_ID: usize = 200;
+const MAX_EVENT: usize = 200;
+const MAX_DISTINCT_ID: usize = 200;
 /// What the properties of an event of an app may take: as text, and as values in memory.
-const LARGEST_PROPERTIES: usize = 256 * 1024;
+const MAX_PROPERTIES: usize = 256 * 1024;
 const HEAVIEST_PROPERTIES: usize = 4 * 1024 * 1024;
 
 pub(crate) struct Outlet {
@@ -82,9 +82,9 @@ impl Outlet {
     }
 
     fn note(&self, source: AppLogSource, level: AppLogLevel, message: String) {
-        let message = cut(message, LONGEST_LINE);
+        let message = cut(message, MAX_LINE);
         let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
-        if lines.waiting.len() >= MOST_LINES {
+        if lines.waiting.len() >= MAX_LINES {
             lines.dropped += 1;
             return;
         }
@@ -100,12 +100,15 @@ impl Outlet {
     pub(crate) async fn flush(&self) {
         // In a task of its own: whoever waits for this may stop waiting, and what was taken would be lost.
         if let Err(error) = tokio::spawn(self.unwritten().write_down()).await {
-            tracing::error!(error = &error as &dyn std::error::Error, "could not write down what an app said");
+            tracing::error!(
+                error = &error as &dyn std::error::Error,
+                "could not write down what an app said"
+            );
         }
     }
 
-    fn unwritten(&self) -> Unwritten {
-        Unwritten {
+    fn unwritten(&self) -> PendingOutput {
+        PendingOutput {
             core: self.core.clone(),
             config: self.config.clone(),
             lines: std::mem::take(&mut *self.lines.lock().unwrap_or_else(PoisonError::into_inner)),
@@ -120,8 +123,8 @@ impl Outlet {
         timestamp: Option<String>,
         properties: &Json,
     ) -> Result<Json, String> {
-        if event.is_empty() || event.chars().count() > LONGEST_EVENT {
-            return Err(format!("an event name must have 1 to {LONGEST_EVENT} characters"));
+        if event.is_empty() || event.chars().count() > MAX_EVENT {
+            return Err(format!("an event name must have 1 to {MAX_EVENT} characters"));
         }
         let now = self.core.service.clock().now();
         let said = timestamp.map_or(Some(now), |text| text.parse::<Time>().ok());
@@ -136,7 +139,7 @@ impl Outlet {
         let incoming = Incoming {
             uuid: None,
             event,
-            distinct_id: distinct_id.chars().take(LONGEST_DISTINCT_ID).collect(),
+            distinct_id: distinct_id.chars().take(MAX_DISTINCT_ID).collect(),
             properties,
             timestamp,
         };
@@ -223,7 +226,7 @@ impl Meter for Metered {
 impl Host for Outlet {
     async fn fetch(&self, request: FetchRequest, memory: &Arc<Reservation>) -> Result<FetchResponse, String> {
         let request = outgoing(request)?;
-        let client = self.http().within(FETCH_TIME).limited_to(LARGEST_ANSWER);
+        let client = self.http().within(FETCH_TIME).limited_to(MAX_ANSWER);
         let answer = client
             .following(5)
             .metered_by(Arc::new(Metered(memory.clone())))
@@ -304,8 +307,8 @@ fn number(value: f64) -> Json {
 /// What properties take once they are values, in bytes; an error if that is more than they may.
 fn memory_of(properties: &Json) -> Result<usize, String> {
     let text = properties.text();
-    let heavy = || format!("event properties are too large or too complex: the limit is {LARGEST_PROPERTIES} bytes");
-    if text.len() > LARGEST_PROPERTIES {
+    let heavy = || format!("event properties are too large or too complex: the limit is {MAX_PROPERTIES} bytes");
+    if text.len() > MAX_PROPERTIES {
         return Err(heavy());
     }
     let needed = events::capture::estimate(text.as_bytes());
@@ -332,9 +335,9 @@ pub(crate) fn outgoing(request: FetchRequest) -> Result<Request<Vec<u8>>, String
         .iter()
         .map(|(name, value)| name.len() + value.len())
         .sum();
-    if request.headers.len() > MOST_HEADERS || bytes > MOST_HEADER_BYTES {
+    if request.headers.len() > MAX_HEADERS || bytes > MAX_HEADER_BYTES {
         return Err(format!(
-            "a request can have at most {MOST_HEADERS} headers, of {MOST_HEADER_BYTES} bytes"
+            "a request can have at most {MAX_HEADERS} headers, of {MAX_HEADER_BYTES} bytes"
         ));
     }
     let method: Method = request.method.parse().map_err(|_| "invalid HTTP method".to_owned())?;
@@ -369,8 +372,8 @@ mod tests {
             headers: vec![("abc".to_owned(), "x".repeat(length)); count],
             body: None,
         };
-        assert!(outgoing(request(MOST_HEADERS, 500)).is_ok());
-        assert!(outgoing(request(MOST_HEADERS + 1, 0)).is_err());
-        assert!(outgoing(request(2, MOST_HEADER_BYTES / 2)).is_err());
+        assert!(outgoing(request(MAX_HEADERS, 500)).is_ok());
+        assert!(outgoing(request(MAX_HEADERS + 1, 0)).is_err());
+        assert!(outgoing(request(2, MAX_HEADER_BYTES / 2)).is_err());
     }
 }

@@ -20,7 +20,7 @@ use crate::shared::Core;
 const IDLE: Duration = Duration::from_mins(1);
 
 /// So many are kept; the sandbox has room for these and for those that are at work.
-const MOST_KEPT: usize = 16;
+const MAX_KEPT: usize = 16;
 
 #[derive(Default)]
 pub(crate) struct InstancePool(Mutex<HashMap<AppConfigId, PooledInstance>>);
@@ -29,19 +29,19 @@ pub(crate) struct InstancePool(Mutex<HashMap<AppConfigId, PooledInstance>>);
 pub(crate) struct PooledInstance {
     pub(crate) instance: Instance,
     pub(crate) outlet: Arc<Outlet>,
-    made_of: MadeOf,
+    made_of: InstanceKey,
     used_at: Instant,
 }
 
 /// When one of these changes, the app is started again.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct MadeOf {
+struct InstanceKey {
     version: i64,
     app_changed_at: Time,
     config_changed_at: Time,
 }
 
-impl MadeOf {
+impl InstanceKey {
     fn of(runnable: &Runnable) -> Self {
         Self {
             version: runnable.app.version,
@@ -59,7 +59,7 @@ impl InstancePool {
         runnable: &Runnable,
     ) -> Result<PooledInstance, (Failure, Arc<Outlet>)> {
         let kept = self.pool().remove(&runnable.config.id);
-        let made_of = MadeOf::of(runnable);
+        let made_of = InstanceKey::of(runnable);
         match kept {
             Some(pooled) if pooled.made_of == made_of && pooled.instance.is_open() => return Ok(pooled),
             Some(old) => drop(old.instance.close().await),
@@ -87,7 +87,7 @@ impl InstancePool {
         pooled.used_at = Instant::now();
         let mut pool = self.pool();
         pool.insert(id, pooled);
-        if pool.len() > MOST_KEPT
+        if pool.len() > MAX_KEPT
             && let Some(oldest) = pool.iter().min_by_key(|(_, pooled)| pooled.used_at).map(|(id, _)| *id)
         {
             pool.remove(&oldest);

@@ -9,8 +9,8 @@ use service::{Error, Invalid};
 
 use crate::source::{self, Checksum};
 
-const LONGEST_DESCRIPTION: usize = 2000;
-const LONGEST_ICON: usize = 800;
+const MAX_DESCRIPTION: usize = 2000;
+const MAX_ICON: usize = 800;
 /// When it is worth trying again if there was no room to read an app.
 pub(crate) const BUSY_FOR: Duration = Duration::from_secs(5);
 
@@ -24,8 +24,8 @@ pub(crate) fn package(files: Files, reading: Reading) -> Package {
         code: json(serde_json::to_value(&reading.code)),
         metadata: AppMetadata {
             name: manifest.name,
-            description: description.chars().take(LONGEST_DESCRIPTION).collect(),
-            icon: manifest.icon.filter(|icon| icon.chars().count() <= LONGEST_ICON),
+            description: description.chars().take(MAX_DESCRIPTION).collect(),
+            icon: manifest.icon.filter(|icon| icon.chars().count() <= MAX_ICON),
             config_schema: reading.config_schema,
             capabilities: json(serde_json::to_value(&reading.capabilities)),
             metrics: json(serde_json::to_value(&reading.metrics)),

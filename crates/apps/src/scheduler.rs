@@ -7,15 +7,15 @@
 //! who are new, those who were slow, and of these the less slow ones. The slower they are, the fewer permits they get,
 //! and whoever is less slow may end what has lasted long.
 //!
-//! Those who are quick can be many, too: the more organizations had something under way in the last seconds, the shorter
+//! Those who are quick can be many, too: the more organizations had something in progress in the last seconds, the shorter
 //! are their turns, and whoever had nothing goes before all of them, but every second time behind those who wait for longer
 //! than a round.
 
 mod history;
-mod looks;
 mod permit;
 mod recent;
-mod standing;
+mod search_timer;
+mod speed_class;
 mod state;
 #[cfg(test)]
 mod tests;
@@ -29,19 +29,19 @@ use service::OrganizationId;
 use tokio::time::sleep_until;
 
 pub(crate) use self::permit::Permit;
-use self::standing::Standing;
-pub(crate) use self::standing::{Pass, Work};
+use self::speed_class::SpeedClass;
+pub(crate) use self::speed_class::{Pass, Work};
 use self::state::{Room, Shared};
 
 const MUCH_ROOM: &[Pass] = &[Pass::Overdue, Pass::Idle, Pass::Anyone];
 const LITTLE_ROOM: &[Pass] = &[
     Pass::Overdue,
     Pass::Idle,
-    Pass::Only(Standing::Quick),
-    Pass::Only(Standing::New),
-    Pass::Only(Standing::Slow),
-    Pass::Only(Standing::Slower),
-    Pass::Only(Standing::Slowest),
+    Pass::Only(SpeedClass::Quick),
+    Pass::Only(SpeedClass::New),
+    Pass::Only(SpeedClass::Slow),
+    Pass::Only(SpeedClass::Slower),
+    Pass::Only(SpeedClass::Slowest),
 ];
 
 /// Clones are the same.

@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::idle::POLL;
 use self::search::{Found, What};
-use self::slots::{Duty, Floor};
+use self::slots::{SlotKind, SlotPool};
 use crate::apps::Apps;
 use crate::errors::log;
 
@@ -24,18 +24,18 @@ use crate::errors::log;
 const SLOT_WAIT: Duration = Duration::from_millis(100);
 const TIDY_EVERY: Duration = Duration::from_secs(15);
 /// Configurations whose caches are looked at together: whether they are still run.
-const MOST_LOOKED_AT: usize = 200;
+const MAX_LOOKED_AT: usize = 200;
 
 /// Something that is being done. Dropped, it is given up.
-struct UnderWay(JoinHandle<Result<bool>>);
+struct InProgress(JoinHandle<Result<bool>>);
 
-impl Drop for UnderWay {
+impl Drop for InProgress {
     fn drop(&mut self) {
         self.0.abort();
     }
 }
 
-impl UnderWay {
+impl InProgress {
     /// False: there was nothing to do after all, or it failed.
     async fn end(&mut self) -> bool {
         match (&mut self.0).await {
@@ -56,12 +56,12 @@ impl Apps {
     /// Runs apps in all slots, until told to stop.
     #[boxed]
     pub async fn work(&self, stop: CancellationToken) {
-        let floor = Arc::new(Floor::new(self.core.slots));
+        let floor = Arc::new(SlotPool::new(self.core.slots));
         let mut tasks = JoinSet::new();
         tasks.spawn(self.clone().keep_up(stop.clone()));
         if self.until_confined(&stop).await {
             for slot in 0..self.core.slots {
-                let duty = Duty::of(slot, self.core.slots);
+                let duty = SlotKind::of(slot, self.core.slots);
                 tasks.spawn(self.clone().work_in_a_slot(duty, floor.clone(), stop.clone()));
             }
         }
@@ -71,7 +71,7 @@ impl Apps {
         self.instances.close().await;
     }
 
-    async fn work_in_a_slot(self, duty: Duty, floor: Arc<Floor>, stop: CancellationToken) {
+    async fn work_in_a_slot(self, duty: SlotKind, floor: Arc<SlotPool>, stop: CancellationToken) {
         while !stop.is_cancelled() {
             tokio::select! {
                 () = stop.cancelled() => return,
@@ -94,10 +94,10 @@ impl Apps {
     }
 
     /// Waits for the app; a slow one continues outside the slot. False: there was nothing to do.
-    async fn do_in_a_slot(&self, found: Found, floor: &Floor, stop: &CancellationToken) -> bool {
+    async fn do_in_a_slot(&self, found: Found, floor: &SlotPool, stop: &CancellationToken) -> bool {
         let progress = found.permit.progress();
         let (apps, stop) = (self.clone(), stop.clone());
-        let mut under_way = UnderWay(tokio::spawn(async move {
+        let mut in_progress = InProgress(tokio::spawn(async move {
             let done = apps.carry_through(&found, &stop).await;
             if done.is_err() {
                 // It would fail again immediately. The organization waits for that, and the slot goes on.
@@ -106,14 +106,14 @@ impl Apps {
             done
         }));
         while !progress.lasts(SLOT_WAIT) {
-            if let Ok(is_done) = timeout(SLOT_WAIT, under_way.end()).await {
+            if let Ok(is_done) = timeout(SLOT_WAIT, in_progress.end()).await {
                 return is_done;
             }
         }
         let mut aside = floor.aside();
         while aside.try_join_next().is_some() {}
         aside.spawn(async move {
-            under_way.end().await;
+            in_progress.end().await;
         });
         true
     }
@@ -140,7 +140,7 @@ impl Apps {
     async fn tidy_caches(&self) -> Result<()> {
         let (caches, now) = (&self.core.caches, Instant::now());
         caches.tidy(now);
-        let silent = caches.silent(now, MOST_LOOKED_AT);
+        let silent = caches.silent(now, MAX_LOOKED_AT);
         let enabled = self.core.service.app_configs_in_use(&silent).await?;
         for id in silent.iter().filter(|id| !enabled.contains(id)) {
             caches.forget(*id);
@@ -151,7 +151,7 @@ impl Apps {
     /// Does one thing that is due, if there is one. Tests call this, and never wait.
     #[boxed]
     pub async fn step(&self) -> Result<bool> {
-        match self.find(Duty::Any, &Floor::new(self.core.slots)).await? {
+        match self.find(SlotKind::Any, &SlotPool::new(self.core.slots)).await? {
             Some(found) => self.carry_through(&found, &CancellationToken::new()).await,
             None => Ok(false),
         }

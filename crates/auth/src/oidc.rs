@@ -23,7 +23,7 @@ pub mod github;
 mod identity;
 mod refusal;
 
-pub use fetch::{Fetch, FetchError, MOST_RESPONSE_BYTES};
+pub use fetch::{Fetch, FetchError, MAX_RESPONSE_BYTES};
 pub use identity::Identity;
 pub use refusal::Refusal;
 

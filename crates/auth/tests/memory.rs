@@ -4,7 +4,7 @@ use auth::saml::unverified;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-const MOST: u64 = 16 * 1024 * 1024;
+const MAX: u64 = 16 * 1024 * 1024;
 
 /// Bytes, as the kernel counts them.
 fn status(field: &str) -> u64 {
@@ -46,6 +46,6 @@ fn refusing_a_hostile_response_takes_at_most_16_megabytes() {
     ] {
         let start: String = bomb.chars().take(20).collect();
         let rise = rise(&STANDARD.encode(bomb));
-        assert!(rise < MOST, "{rise} bytes for {start}…");
+        assert!(rise < MAX, "{rise} bytes for {start}…");
     }
 }

@@ -22,7 +22,7 @@ const FILES: &[(&str, &[u8])] = include!(concat!(env!("OUT_DIR"), "/documents.rs
 /// The table of contents, as mdBook reads it.
 const CONTENTS: &str = "SUMMARY.md";
 /// Of a table without a header.
-const MOST_COLUMNS: usize = 8;
+const MAX_COLUMNS: usize = 8;
 /// The same for everybody, and the same until the server is upgraded.
 const CACHED: &str = "public, max-age=3600";
 
@@ -151,7 +151,7 @@ impl Document {
 
 /// Markdown has no tables without a header. One with nothing in it would be read aloud as a header.
 fn without_empty_headers(mut html: String) -> String {
-    for columns in 1..=MOST_COLUMNS {
+    for columns in 1..=MAX_COLUMNS {
         let empty = format!("<thead><tr>{}</tr></thead>", "<th></th>".repeat(columns));
         html = html.replace(&empty, "");
     }

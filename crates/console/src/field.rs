@@ -1,4 +1,4 @@
-//! A labelled field of a form, with its hint and with what is wrong with it.
+//! A labeled field of a form, with its hint and with what is wrong with it.
 
 use std::borrow::Cow;
 

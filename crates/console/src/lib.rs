@@ -38,7 +38,7 @@ use failure::Failure;
 use state::Console;
 
 /// No form of ours needs more.
-const MOST_BYTES: usize = 64 * 1024;
+const MAX_BYTES: usize = 64 * 1024;
 
 /// All pages. What happens to every request, such as its id and the check where it comes from, is for whoever serves
 /// them to add.
@@ -52,7 +52,7 @@ pub fn router(identity: Identity, exports: Exports, apps: Apps) -> Router {
         .merge(account::routes())
         .merge(organizations::routes())
         .merge(organization::routes())
-        .layer(DefaultBodyLimit::max(MOST_BYTES))
+        .layer(DefaultBodyLimit::max(MAX_BYTES))
         // These have limits of their own: assertions are long, and so is code.
         .merge(sso::routes())
         .merge(organization::large_routes())

@@ -8,8 +8,8 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use identity::{Identity, LoginRequest, Target, cookies};
 use serde::Deserialize;
-use service::sso::Sso;
 use service::sessions::OwnProof;
+use service::sso::Sso;
 use service::{DomainId, Error, Service};
 
 use crate::failure::Failure;
@@ -19,10 +19,10 @@ use crate::state::Console;
 use crate::visitor::{Id, PageQuery, Sent, Visitor};
 
 /// What the verifier reads, in base64; in a form, it takes more room.
-const MOST_ASSERTION: usize = auth::saml::MAX_RESPONSE / 2 * 3;
-const MOST_BYTES: usize = auth::saml::MAX_RESPONSE / 4 * 7;
+const MAX_ASSERTION: usize = auth::saml::MAX_RESPONSE / 2 * 3;
+const MAX_BYTES: usize = auth::saml::MAX_RESPONSE / 4 * 7;
 /// Longer than any that we give out.
-const MOST_BROWSER: usize = 100;
+const MAX_BROWSER: usize = 100;
 
 pub(crate) fn routes() -> Router<Console> {
     Router::new()
@@ -33,7 +33,7 @@ pub(crate) fn routes() -> Router<Console> {
         .route("/oidc/{domain}/callback/", get(finish_oidc))
         .route("/sso/{provider}/login/", get(start_shared))
         .route("/sso/{provider}/callback/", get(finish_shared))
-        .layer(DefaultBodyLimit::max(MOST_BYTES))
+        .layer(DefaultBodyLimit::max(MAX_BYTES))
 }
 
 async fn start_saml(
@@ -102,7 +102,7 @@ fn ask_first(visitor: &Visitor, sso: Sso, path: &str, asked: &PageQuery) -> Opti
 /// Which browser it is, and whose account it is signed in to, if not by a provider's word: what an identity provider answers
 /// must come back to it.
 async fn setting_out(identity: &Identity, visitor: &Visitor) -> Result<(String, Option<OwnProof>), Failure> {
-    let known = visitor.browser.clone().filter(|browser| browser.len() <= MOST_BROWSER);
+    let known = visitor.browser.clone().filter(|browser| browser.len() <= MAX_BROWSER);
     let browser = known.unwrap_or_else(|| auth::key::new_token("hgb_", identity.service().random().bytes()));
     let person = visitor.person(identity.service()).await?;
     Ok((browser, person.and_then(|person| person.own_proof())))
@@ -143,7 +143,7 @@ async fn finish_saml(
     // Nothing is read for a domain that is not there.
     let asked_for = identity.service().domain_for_sign_in(domain).await?;
     let Sent(SamlAnswer { response }) = Sent::from_request(form, &()).await?;
-    if response.len() > MOST_ASSERTION {
+    if response.len() > MAX_ASSERTION {
         return Err(Failure::NotVouchedFor);
     }
     // As in `ask_first`: nobody has asked for this here.

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-const LONGEST_TEXT: usize = 400;
-const LONGEST_HREF: usize = 2048;
+const MAX_TEXT: usize = 400;
+const MAX_HREF: usize = 2048;
 /// Pages have far fewer; what is beyond them is left out.
-const MOST_ELEMENTS: usize = 500;
-const MOST_CLASSES: usize = 100;
+const MAX_ELEMENTS: usize = 500;
+const MAX_CLASSES: usize = 100;
 
 /// Takes the chain out of an event's properties, where newer programs put the text and older ones a list.
 pub(crate) fn take_chain(properties: &mut Map<String, Value>) -> String {
@@ -19,7 +19,7 @@ pub(crate) fn take_chain(properties: &mut Map<String, Value>) -> String {
         (_, Some(Value::Array(list))) => list
             .iter()
             .filter_map(Value::as_object)
-            .take(MOST_ELEMENTS)
+            .take(MAX_ELEMENTS)
             .map(element)
             .collect::<Vec<_>>()
             .join(";"),
@@ -47,8 +47,8 @@ fn element(told: &Map<String, Value>) -> String {
 
 fn classes(told: &Map<String, Value>) -> Vec<&str> {
     let mut classes: Vec<&str> = match told.get("attr__class").or_else(|| told.get("classes")) {
-        Some(Value::String(classes)) => classes.split_whitespace().take(MOST_CLASSES).collect(),
-        Some(Value::Array(classes)) => classes.iter().filter_map(Value::as_str).take(MOST_CLASSES).collect(),
+        Some(Value::String(classes)) => classes.split_whitespace().take(MAX_CLASSES).collect(),
+        Some(Value::Array(classes)) => classes.iter().filter_map(Value::as_str).take(MAX_CLASSES).collect(),
         _ => Vec::new(),
     };
     classes.sort_unstable();
@@ -62,9 +62,9 @@ fn attributes(told: &Map<String, Value>) -> BTreeMap<String, String> {
         .map(|(key, value)| (key.clone(), plain(value)))
         .collect();
     for (key, from, longest) in [
-        ("text", "$el_text", LONGEST_TEXT),
-        ("href", "attr__href", LONGEST_HREF),
-        ("attr_id", "attr__id", LONGEST_HREF),
+        ("text", "$el_text", MAX_TEXT),
+        ("href", "attr__href", MAX_HREF),
+        ("attr_id", "attr__id", MAX_HREF),
     ] {
         if let Some(value) = told.get(from) {
             attributes.insert(key.to_owned(), plain(value).chars().take(longest).collect());
@@ -125,11 +125,11 @@ mod tests {
         for element in [json!({ "classes": list }), json!({ "attr__class": text })] {
             let (chain, _) = taken(json!({ "$elements": [element] }));
             let (classes, _) = chain.split_once(':').unwrap();
-            assert_eq!(classes, ".b".repeat(MOST_CLASSES));
+            assert_eq!(classes, ".b".repeat(MAX_CLASSES));
         }
         let list = Value::Array(vec![json!({ "tag_name": "p" }); 10_000]);
         let (chain, _) = taken(json!({ "$elements": list }));
-        assert_eq!(chain.split(';').count(), MOST_ELEMENTS);
+        assert_eq!(chain.split(';').count(), MAX_ELEMENTS);
     }
 
     #[test]

@@ -13,7 +13,7 @@ const LATE_AFTER: Duration = Duration::from_secs(1);
 
 /// Who takes a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Turn {
+pub(crate) struct QueueKey {
     pub(crate) source: Source,
     pub(crate) owner: Owner,
 }
@@ -87,12 +87,12 @@ impl<T> FairQueue<T> {
         self.queues.is_empty()
     }
 
-    pub(crate) fn push(&mut self, turn: Turn, item: T) {
+    pub(crate) fn push(&mut self, turn: QueueKey, item: T) {
         self.queue(turn).push_back(item);
     }
 
     /// Puts back what was taken last, before all else of those turns: whoever was next is so again.
-    pub(crate) fn put_back(&mut self, items: Vec<(Turn, T)>) {
+    pub(crate) fn put_back(&mut self, items: Vec<(QueueKey, T)>) {
         for (turn, _) in &items {
             self.queue(*turn);
         }
@@ -101,7 +101,7 @@ impl<T> FairQueue<T> {
         }
     }
 
-    fn queue(&mut self, Turn { source, owner }: Turn) -> &mut VecDeque<T> {
+    fn queue(&mut self, QueueKey { source, owner }: QueueKey) -> &mut VecDeque<T> {
         self.sources.enter(source);
         let queues = self.queues.entry(source).or_default();
         queues.owners.enter(owner);
@@ -171,7 +171,7 @@ impl<T> FairQueue<T> {
     }
 
     /// Says what the work of such a turn cost, in any unit, as long as it is the same for all.
-    pub(crate) fn charge(&mut self, Turn { source, owner }: Turn, cost: u64) {
+    pub(crate) fn charge(&mut self, QueueKey { source, owner }: QueueKey, cost: u64) {
         self.sources.charge(source, cost);
         if let Some(queues) = self.queues.get_mut(&source) {
             queues.owners.charge(owner, cost);
@@ -316,12 +316,12 @@ mod tests {
     use super::*;
     use crate::Hold;
 
-    fn team(team: i64) -> Turn {
+    fn team(team: i64) -> QueueKey {
         Hold::default().turn(team)
     }
 
     /// Somebody in this subnet, with the token of this organization.
-    fn sender(subnet: u8, organization: u128) -> Turn {
+    fn sender(subnet: u8, organization: u128) -> QueueKey {
         let subnet = IpAddr::from([192, 0, subnet, 0]);
         Hold::default().in_turn_of(organization).sent_from(subnet).turn(1)
     }

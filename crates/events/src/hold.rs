@@ -3,7 +3,7 @@
 use std::fmt;
 use std::net::IpAddr;
 
-use crate::fair_queue::{Owner, Source, Turn};
+use crate::fair_queue::{Owner, QueueKey, Source};
 use crate::persons::Sender;
 
 /// What was reserved for events, for as long as they are in memory.
@@ -60,8 +60,8 @@ impl Hold {
         (team, self.turn(team).source)
     }
 
-    pub(crate) fn turn(&self, team: i64) -> Turn {
-        Turn {
+    pub(crate) fn turn(&self, team: i64) -> QueueKey {
+        QueueKey {
             source: self.source.map_or(Source::Inside, Source::Subnet),
             owner: self.organization.map_or(Owner::Team(team), Owner::Organization),
         }

@@ -19,16 +19,16 @@ pub struct Incoming {
 }
 
 /// How large an event may be, as JSON, but what belongs to language models: SDKs send up to 8 MiB of that in one event.
-pub const MOST_EVENT_BYTES: usize = 1024 * 1024;
-const MOST_AI_EVENT_BYTES: usize = 8 * 1024 * 1024 + 64 * 1024;
+pub const MAX_EVENT_BYTES: usize = 1024 * 1024;
+const MAX_AI_EVENT_BYTES: usize = 8 * 1024 * 1024 + 64 * 1024;
 /// How many properties of a person an event may remove. No person has more.
-pub const MOST_UNSET: usize = 10_000;
+pub const MAX_UNSET: usize = 10_000;
 
 pub(crate) fn most_bytes(event: &str) -> usize {
     if event.starts_with("$ai_") {
-        MOST_AI_EVENT_BYTES
+        MAX_AI_EVENT_BYTES
     } else {
-        MOST_EVENT_BYTES
+        MAX_EVENT_BYTES
     }
 }
 
@@ -38,7 +38,7 @@ impl Incoming {
     pub fn is_too_large(&self) -> bool {
         let (properties, most) = (&self.properties, most_bytes(&self.event));
         let is_too_long = || size::are_longer([properties], most) || size::of_object(properties) > most;
-        self.count_unset() > MOST_UNSET || (size::most_of_object(properties) > most && is_too_long())
+        self.count_unset() > MAX_UNSET || (size::most_of_object(properties) > most && is_too_long())
     }
 
     fn count_unset(&self) -> usize {

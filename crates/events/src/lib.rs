@@ -5,16 +5,16 @@
 
 pub mod capture;
 pub mod clickhouse;
+mod dropped_updates;
 mod elements;
 mod error;
 mod fair_queue;
 mod hold;
 pub mod import;
 mod incoming;
-mod left_out;
 mod names;
 pub mod persons;
-mod remembered;
+mod recent_uuids;
 mod rows;
 mod scalars;
 mod scan;
@@ -26,8 +26,8 @@ mod time;
 
 pub use error::{Error, Result};
 pub use hold::{Held, Hold};
-pub use incoming::{Incoming, MOST_EVENT_BYTES, MOST_UNSET};
-pub use rows::{MOST_ROW_BYTES, Rows, Sender, schema};
+pub use incoming::{Incoming, MAX_EVENT_BYTES, MAX_UNSET};
+pub use rows::{MAX_ROW_BYTES, Rows, Sender, schema};
 pub use scan::Scan;
 pub use store::Events;
 pub use stored::{Most, Stored, StoredEvents};

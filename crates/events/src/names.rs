@@ -1,11 +1,11 @@
 //! Names that senders give: of events, and of those who cause them.
 
 /// What is longer is cut.
-const MOST_CHARACTERS: usize = 200;
+const MAX_CHARACTERS: usize = 200;
 
 pub(crate) fn cut(mut text: String) -> String {
-    if text.len() > MOST_CHARACTERS
-        && let Some((end, _)) = text.char_indices().nth(MOST_CHARACTERS)
+    if text.len() > MAX_CHARACTERS
+        && let Some((end, _)) = text.char_indices().nth(MAX_CHARACTERS)
     {
         text.truncate(end);
     }

@@ -20,7 +20,7 @@ const NAMESPACE: Uuid = Uuid::from_u128(0x9329_79b4_65c3_4424_8467_0b66_ec27_bc2
 
 /// How many distinct ids a person may have. A merge past it is left out: a name that thousands share is a mistake in a
 /// program, and a merge of such a person would be a change of thousands of rows.
-pub const MOST_DISTINCT_IDS: i64 = 1_000;
+pub const MAX_DISTINCT_IDS: i64 = 1_000;
 
 /// What it costs to give a distinct id to another person, in bytes of properties: it takes as long as writing these.
 pub(crate) const BYTES_OF_MOVED_ID: usize = 2 * 1024;
@@ -30,9 +30,9 @@ pub(crate) const BYTES_OF_VALUE: usize = 32;
 
 /// How large a person's properties may become, as JSON: what would make them larger is left out. Every event carries the
 /// properties of its person, so anybody who may send could otherwise make each event of a person as large as they like.
-pub const MOST_PROPERTY_BYTES: usize = 512 * 1024;
+pub const MAX_PROPERTY_BYTES: usize = 512 * 1024;
 /// How many values they may hold, at any depth: in memory a value takes up to a hundred times its text.
-pub const MOST_PROPERTY_VALUES: usize = 10_000;
+pub const MAX_PROPERTY_VALUES: usize = 10_000;
 /// What a person without properties has.
 pub(crate) const NO_PROPERTIES: &str = "{}";
 
@@ -178,12 +178,12 @@ pub(crate) struct Allowance {
 impl Allowance {
     const TIMES_SENT: usize = 32;
     const LEAST: usize = 8 * 1024 * 1024;
-    const MOST: usize = 128 * 1024 * 1024;
+    const MAX: usize = 128 * 1024 * 1024;
 
     /// For events of so many bytes, of a sender with this budget.
     pub(crate) fn new(sent: usize, budget: Budget) -> Self {
         Self {
-            left: sent.saturating_mul(Self::TIMES_SENT).clamp(Self::LEAST, Self::MOST),
+            left: sent.saturating_mul(Self::TIMES_SENT).clamp(Self::LEAST, Self::MAX),
             budget,
         }
     }
@@ -233,16 +233,16 @@ pub(crate) struct Budgets {
 
 impl Budgets {
     const TIMES_SENT: usize = 16;
-    const MOST: i64 = 64 * 1024 * 1024;
+    const MAX: i64 = 64 * 1024 * 1024;
     const PER_SECOND: i64 = 64 * 1024;
     /// More than this are not kept: the ones that have used least have as much as if they had used nothing.
-    const MOST_SENDERS: usize = 10_000;
+    const MAX_SENDERS: usize = 10_000;
 
     /// What a sender may have stored with a request of so many bytes.
     pub(crate) fn of(&self, sender: Sender, sent: usize) -> Budget {
         let now = Instant::now();
         let left = self.senders.get(&sender);
-        let left = left.map_or(Self::MOST, |budget| budget.left_at(now));
+        let left = left.map_or(Self::MAX, |budget| budget.left_at(now));
         let more = i64::try_from(sent.saturating_mul(Self::TIMES_SENT)).unwrap_or(i64::MAX);
         Budget {
             left: left.saturating_add(more),
@@ -251,11 +251,11 @@ impl Budgets {
     }
 
     pub(crate) fn put_back(&mut self, sender: Sender, budget: Budget) {
-        if budget.left >= Self::MOST {
+        if budget.left >= Self::MAX {
             self.senders.remove(&sender);
             return;
         }
-        if self.senders.len() >= Self::MOST_SENDERS && !self.senders.contains_key(&sender) {
+        if self.senders.len() >= Self::MAX_SENDERS && !self.senders.contains_key(&sender) {
             self.drop_half(budget.at);
         }
         self.senders.insert(sender, budget);
@@ -276,7 +276,7 @@ impl Budget {
             .unwrap_or(i64::MAX)
             .saturating_mul(Budgets::PER_SECOND)
             / 1_000_000;
-        self.left.saturating_add(grown).min(Budgets::MOST)
+        self.left.saturating_add(grown).min(Budgets::MAX)
     }
 }
 
@@ -297,7 +297,7 @@ fn written(properties: &Map<String, Value>) -> Option<Arc<str>> {
         return None;
     }
     let text = json(properties);
-    (text.len() <= MOST_PROPERTY_BYTES).then_some(text)
+    (text.len() <= MAX_PROPERTY_BYTES).then_some(text)
 }
 
 fn json(properties: &Map<String, Value>) -> Arc<str> {
@@ -308,7 +308,7 @@ fn json(properties: &Map<String, Value>) -> Arc<str> {
 
 /// Whether these are no more values than a person may have; counts no further than that.
 fn fits_values<'a>(values: impl IntoIterator<Item = &'a Value>) -> bool {
-    let mut left = MOST_PROPERTY_VALUES;
+    let mut left = MAX_PROPERTY_VALUES;
     values.into_iter().all(|value| takes(value, &mut left))
 }
 

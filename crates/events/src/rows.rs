@@ -11,10 +11,10 @@ use crate::Result;
 use crate::sqlite::interrupt::StopOnDrop;
 
 /// What a row of an export's query has at most.
-pub const MOST_ROW_BYTES: usize = 16 << 20;
+pub const MAX_ROW_BYTES: usize = 16 << 20;
 
 /// What a single event has at most, read as it is kept: more than a request brings, with its person besides.
-const MOST_STORED_BYTES: usize = 256 << 20;
+const MAX_STORED_BYTES: usize = 256 << 20;
 
 /// How much is read at a time.
 #[derive(Debug, Clone, Copy)]
@@ -37,7 +37,7 @@ impl Portion {
     pub(crate) const LARGE: Self = Self {
         rows: 8192,
         bytes: 8 << 20,
-        row: MOST_ROW_BYTES,
+        row: MAX_ROW_BYTES,
         block: 8192,
         message: 256 << 20,
         waiting: 4,
@@ -46,9 +46,9 @@ impl Portion {
     pub(crate) const SMALL: Self = Self {
         rows: 32,
         bytes: 4 << 20,
-        row: MOST_STORED_BYTES,
+        row: MAX_STORED_BYTES,
         block: 32,
-        message: 32 * MOST_STORED_BYTES,
+        message: 32 * MAX_STORED_BYTES,
         waiting: 1,
     };
 

@@ -5,15 +5,15 @@ use std::io::{self, Write};
 use serde_json::{Map, Value};
 
 /// A bound that takes little time: no byte of text is longer than this when it is escaped.
-const MOST_ESCAPED: usize = 6;
+const MAX_ESCAPED: usize = 6;
 /// Numbers are shorter than this.
-const MOST_NUMBER: usize = 32;
+const MAX_NUMBER: usize = 32;
 
 /// At most so long.
 pub(crate) fn most_of_object(object: &Map<String, Value>) -> usize {
     object
         .iter()
-        .map(|(key, value)| MOST_ESCAPED * key.len() + 4 + most(value))
+        .map(|(key, value)| MAX_ESCAPED * key.len() + 4 + most(value))
         .sum::<usize>()
         + 2
 }
@@ -21,8 +21,8 @@ pub(crate) fn most_of_object(object: &Map<String, Value>) -> usize {
 fn most(value: &Value) -> usize {
     match value {
         Value::Null | Value::Bool(_) => 5,
-        Value::Number(_) => MOST_NUMBER,
-        Value::String(text) => MOST_ESCAPED * text.len() + 2,
+        Value::Number(_) => MAX_NUMBER,
+        Value::String(text) => MAX_ESCAPED * text.len() + 2,
         Value::Array(items) => items.iter().map(|item| most(item) + 1).sum::<usize>() + 2,
         Value::Object(fields) => most_of_object(fields),
     }

@@ -15,7 +15,7 @@ use service::{ExportId, OrganizationId, RunId, Time};
 use crate::Error;
 
 /// Of a response to a test: most say whether something is there.
-const MOST_OF_TEST: usize = 1024 * 1024;
+const MAX_OF_TEST: usize = 1024 * 1024;
 
 /// The ways out that destinations may take.
 #[derive(Debug, Clone)]
@@ -49,7 +49,7 @@ impl ExportsDeps {
                 .http
                 .clone()
                 .of_programs(organization.0.as_u128())
-                .never_more_than(MOST_OF_TEST),
+                .never_more_than(MAX_OF_TEST),
             ..self.of(organization)
         }
     }
@@ -115,7 +115,7 @@ pub trait Deliver: Send + Sync {
     async fn test(&self) -> Vec<Step>;
 }
 
-/// A delivery under way. Dropped without an end it may leave traces that nobody reads and the next attempt clears away.
+/// A delivery in progress. Dropped without an end it may leave traces that nobody reads and the next attempt clears away.
 #[async_trait]
 pub trait Upload: Send {
     async fn write(&mut self, rows: RecordBatch) -> Result<(), Error>;

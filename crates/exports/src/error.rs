@@ -85,7 +85,7 @@ impl From<DialError> for Error {
 /// What a query may not ask for.
 pub(crate) const TOO_LARGE: &str = "a row has more than 16 MiB, or the query creates a text of more than 4 MiB with concat or \
                                     replaceAll: select less, or shorten texts with substring";
-const _: () = assert!(events::MOST_ROW_BYTES == 16 << 20, "TOO_LARGE says so");
+const _: () = assert!(events::MAX_ROW_BYTES == 16 << 20, "TOO_LARGE says so");
 
 impl From<events::Error> for Error {
     fn from(cause: events::Error) -> Self {

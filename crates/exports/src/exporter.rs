@@ -18,7 +18,7 @@ use crate::shares::Shares;
 use crate::{Deliver, ExportsDeps, Step, Verdict, destinations};
 
 /// A test ends before the request does that asked for it.
-const MOST_TESTING: Duration = Duration::from_secs(25);
+const MAX_TESTING: Duration = Duration::from_secs(25);
 
 /// What looking up a name may take when an export is saved.
 const LOOK_UP_TIME: Duration = Duration::from_millis(500);
@@ -130,7 +130,7 @@ impl Exports {
         steps: impl Future<Output = Result<Vec<Step>>> + Send,
     ) -> Result<Vec<Step>> {
         let steps = self.core.tests.run(caller.user, caller.organization, steps);
-        let tested = tokio::time::timeout(MOST_TESTING, steps).await.unwrap_or(Ok(None))?;
+        let tested = tokio::time::timeout(MAX_TESTING, steps).await.unwrap_or(Ok(None))?;
         tested.unwrap_or_else(|| Ok(vec![too_slow()]))
     }
 
@@ -278,7 +278,7 @@ fn too_slow() -> Step {
         verdict: Verdict::Failed,
         message: format!(
             "no response within {} seconds; check that the destination is up and can be reached from this server",
-            MOST_TESTING.as_secs()
+            MAX_TESTING.as_secs()
         ),
     }
 }

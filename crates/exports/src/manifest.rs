@@ -14,7 +14,7 @@ use crate::formats::Facts;
 /// Of [`Record`]; readers can tell later ones apart.
 const VERSION: u32 = 1;
 /// Of an interval.
-const MOST_FILES: usize = 200_000;
+const MAX_FILES: usize = 200_000;
 
 /// `files` is what the origin writes, so its readers work; the rest is ours.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -39,7 +39,7 @@ pub(crate) struct EarlierRecord {
 
 /// Names can be short, and a store can send any manifest: in memory, each takes more than its text.
 fn few<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Vec<T>, D::Error> {
-    Bounded::<T, MOST_FILES>::deserialize(deserializer).map(|Bounded(items)| items)
+    Bounded::<T, MAX_FILES>::deserialize(deserializer).map(|Bounded(items)| items)
 }
 
 /// Enough to check a delivery without asking anybody.
@@ -154,7 +154,7 @@ mod tests {
             json!({ "files": ["a", "b"], "hedgerow": { "export": export, "schema": 1, "files": null } }).to_string();
         let earlier: EarlierManifest = serde_json::from_str(&text).unwrap();
         assert_eq!((earlier.files.len(), earlier.hedgerow.export), (2, export));
-        let files = vec!["a"; MOST_FILES + 1];
+        let files = vec!["a"; MAX_FILES + 1];
         let text = json!({ "files": files, "hedgerow": { "export": export } }).to_string();
         assert!(serde_json::from_str::<EarlierManifest>(&text).is_err());
     }
@@ -171,7 +171,7 @@ mod tests {
             })
             .to_string()
         };
-        assert!(serde_json::from_str::<Manifest>(&manifest(MOST_FILES)).is_ok());
-        assert!(serde_json::from_str::<Manifest>(&manifest(MOST_FILES + 1)).is_err());
+        assert!(serde_json::from_str::<Manifest>(&manifest(MAX_FILES)).is_ok());
+        assert!(serde_json::from_str::<Manifest>(&manifest(MAX_FILES + 1)).is_err());
     }
 }

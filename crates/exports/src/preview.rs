@@ -14,9 +14,9 @@ use crate::{destinations, formats};
 
 const ROWS: usize = 10;
 /// Of all rows together, written as JSON. As values they take many times as much memory.
-const MOST_BYTES: usize = 1 << 20;
+const MAX_BYTES: usize = 1 << 20;
 /// Waiting for others' previews counts, too.
-const MOST_TIME: Duration = Duration::from_secs(10);
+const MAX_TIME: Duration = Duration::from_secs(10);
 
 /// What an export would deliver first.
 #[derive(Debug, Clone, Serialize)]
@@ -38,7 +38,7 @@ impl Exports {
         // All of it when it is its turn: a query takes memory from the moment it is parsed, and many may wait.
         let shown = self.first_rows(caller, id);
         let shown = self.core.previews.run(caller.user, caller.organization, shown);
-        let shown = tokio::time::timeout(MOST_TIME, shown).await.unwrap_or(Ok(None))?;
+        let shown = tokio::time::timeout(MAX_TIME, shown).await.unwrap_or(Ok(None))?;
         shown.ok_or_else(too_slow)?
     }
 
@@ -57,7 +57,7 @@ impl Exports {
             limit: Some(ROWS),
         };
         let columns = scan.query.fields.iter().map(column).collect();
-        let rows = objects(core.events.scan_to_show(scan, MOST_BYTES)).await?;
+        let rows = objects(core.events.scan_to_show(scan, MAX_BYTES)).await?;
         Ok(Preview { columns, rows })
     }
 }
@@ -69,7 +69,7 @@ async fn objects(mut rows: Rows) -> Result<Vec<Map<String, Value>>> {
         let batch = batch.map_err(|error| not_read(&error))?;
         let lines = formats::lines(&batch).map_err(|error| unusable(&error))?;
         bytes += lines.len();
-        if bytes > MOST_BYTES {
+        if bytes > MAX_BYTES {
             return Err(too_large());
         }
         found.extend(formats::objects(&lines).map_err(|error| unusable(&error))?);
@@ -91,7 +91,7 @@ fn too_large() -> Error {
         code: "query_too_large",
         detail: format!(
             "the first {ROWS} rows are larger than {} MiB, too large for a preview: select less, or shorten texts with substring",
-            MOST_BYTES >> 20
+            MAX_BYTES >> 20
         ),
     }
 }
@@ -111,7 +111,7 @@ fn too_slow() -> Error {
         detail: format!(
             "{ROWS} rows could not be found within {} seconds, or less while many previews run: make the query simpler or less \
              selective",
-            MOST_TIME.as_secs()
+            MAX_TIME.as_secs()
         ),
     }
 }

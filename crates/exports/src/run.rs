@@ -13,16 +13,16 @@ use crate::heartbeat::Heartbeat;
 use crate::run_slots::Slot;
 use crate::{Delivery, Error, Receipt, Upload, destinations};
 
-/// What a run has while it is under way.
+/// What a run has while it is in progress.
 #[derive(Clone)]
-pub(crate) struct Course {
+pub(crate) struct RunContext {
     pub(crate) heartbeat: Arc<Heartbeat>,
     pub(crate) slot: Arc<Slot>,
     pub(crate) cancel: CancellationToken,
 }
 
 /// Reads one interval and delivers it. When cancelled, takes back what was sent.
-pub(crate) async fn deliver(exports: Exports, job: Job, course: Course) -> Outcome {
+pub(crate) async fn deliver(exports: Exports, job: Job, course: RunContext) -> Outcome {
     match try_to_deliver(&exports, &job, &course).await {
         Ok(receipt) => Outcome::Completed(Progress {
             records: receipt.rows,
@@ -46,7 +46,7 @@ pub(crate) async fn deliver(exports: Exports, job: Job, course: Course) -> Outco
     }
 }
 
-async fn try_to_deliver(exports: &Exports, job: &Job, course: &Course) -> Result<Receipt, Error> {
+async fn try_to_deliver(exports: &Exports, job: &Job, course: &RunContext) -> Result<Receipt, Error> {
     let core = &exports.core;
     let config = job.export.destination(core.service.instance());
     let config = config.map_err(|cause| Error::permanent("the destination's configuration cannot be used", cause))?;
@@ -57,9 +57,9 @@ async fn try_to_deliver(exports: &Exports, job: &Job, course: &Course) -> Result
     })
 }
 
-async fn deliver_to(config: &Destination, exports: &Exports, job: &Job, course: &Course) -> Result<Receipt, Error> {
+async fn deliver_to(config: &Destination, exports: &Exports, job: &Job, course: &RunContext) -> Result<Receipt, Error> {
     let core = &exports.core;
-    let Course {
+    let RunContext {
         heartbeat,
         slot,
         cancel,
@@ -115,9 +115,9 @@ async fn send(
     first: RecordBatch,
     rows: &mut Rows,
     mut skipped: u64,
-    course: &Course,
+    course: &RunContext,
 ) -> Result<(), Error> {
-    let Course {
+    let RunContext {
         heartbeat,
         slot,
         cancel,

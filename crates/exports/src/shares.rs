@@ -28,7 +28,7 @@ pub(crate) struct Shares {
 /// How many people of one organization are there at the same time.
 const COLLEAGUES: usize = 2;
 /// So many of one person or organization are there or wait. Whoever waits holds what they sent.
-const MOST_PRESENT: usize = 32;
+const MAX_PRESENT: usize = 32;
 /// When those beyond may come back.
 const WAIT: Duration = Duration::from_secs(5);
 
@@ -114,7 +114,7 @@ impl Shares {
             .entry(own)
             .or_insert_with(|| Arc::new(Semaphore::new(own.at_once())));
         // One is ours.
-        if Arc::strong_count(one) > MOST_PRESENT {
+        if Arc::strong_count(one) > MAX_PRESENT {
             let detail = "Too many tests and previews are in progress".to_owned();
             return Err(Error::Unavailable { detail, wait: WAIT });
         }
@@ -184,7 +184,7 @@ mod tests {
     #[tokio::test]
     async fn only_so_many_of_one_person_wait() {
         let shares = Arc::new(Shares::with_aside_after(LONG * 100, "this", 4, 10));
-        let theirs: Vec<_> = (0..MOST_PRESENT).map(|_| endless(&shares, 1, 1)).collect();
+        let theirs: Vec<_> = (0..MAX_PRESENT).map(|_| endless(&shares, 1, 1)).collect();
         yield_now().await;
         let refused = shares.run(UserId(1), organization(2), async {}).await;
         assert!(matches!(refused, Err(Error::Unavailable { .. })), "{refused:?}");

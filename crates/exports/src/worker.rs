@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::exporter::Exports;
 use crate::heartbeat::Heartbeat;
-use crate::run::Course;
+use crate::run::RunContext;
 use crate::run_slots::Slot;
 use crate::{meters, run};
 
@@ -40,7 +40,7 @@ enum Interruption {
 }
 
 impl Exports {
-    /// Schedules, and carries out runs in all slots, until told to stop; runs under way are then given back.
+    /// Schedules, and carries out runs in all slots, until told to stop; runs in progress are then given back.
     #[boxed]
     pub async fn work(&self, stop: CancellationToken) {
         let mut tasks = tokio::task::JoinSet::new();
@@ -187,7 +187,7 @@ impl Exports {
         slot: Slot,
         stop: &CancellationToken,
     ) -> Result<Outcome, Interruption> {
-        let course = Course {
+        let course = RunContext {
             heartbeat: heartbeat.clone(),
             slot: Arc::new(slot),
             cancel: CancellationToken::new(),

@@ -12,9 +12,9 @@ use crate::text::{
 };
 
 /// How many bytes a text may have that a query puts together. A query can do so a hundred times for each row.
-pub const MOST_TEXT: usize = 4 << 20;
+pub const MAX_TEXT: usize = 4 << 20;
 
-/// A query would put together a text of more than [`MOST_TEXT`] bytes.
+/// A query would put together a text of more than [`MAX_TEXT`] bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("A string that the query builds is too long.")]
 pub struct TooLong;
@@ -174,7 +174,7 @@ fn concat(arguments: &[Value]) -> Result<Option<Value>, TooLong> {
 }
 
 fn check_length(bytes: usize) -> Result<(), TooLong> {
-    if bytes > MOST_TEXT { Err(TooLong) } else { Ok(()) }
+    if bytes > MAX_TEXT { Err(TooLong) } else { Ok(()) }
 }
 
 fn text(arguments: &[Value], index: usize) -> Option<&str> {

@@ -12,7 +12,7 @@ use service::{DomainId, Error, OrganizationId, Result};
 use crate::Identity;
 
 /// Larger metadata is a federation's, not one provider's.
-const MOST_METADATA: usize = 512 * 1024;
+const MAX_METADATA: usize = 512 * 1024;
 
 /// The metadata of an identity provider.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
@@ -80,7 +80,7 @@ impl Identity {
     pub(crate) async fn fetch_metadata(&self, organization: OrganizationId, url: &str) -> Result<IdentityProvider> {
         let accept = "application/samlmetadata+xml, application/xml, text/xml";
         let _permit = self.exchanges.begin(Some(organization)).await;
-        let answer = self.http_of(Some(organization)).get(url, accept, MOST_METADATA).await;
+        let answer = self.http_of(Some(organization)).get(url, accept, MAX_METADATA).await;
         let answer = answer.map_err(|error| {
             tracing::info!(error = &error as &dyn std::error::Error, "metadata could not be read");
             Error::invalid("url", "unreachable", error.to_string())

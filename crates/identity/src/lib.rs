@@ -22,8 +22,8 @@ use std::sync::Arc;
 
 use outbound::{Dns, Http, Mailer};
 use service::access::Request;
-use service::users::User;
 use service::sessions::OwnProof;
+use service::users::User;
 use service::{OrganizationId, Service};
 use url::Url;
 

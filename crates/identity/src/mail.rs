@@ -66,7 +66,7 @@ impl Identity {
         let Some(mailer) = &self.deps.mailer else { return };
         let sending = Sending::default();
         // All of them go on at the same time: one may wait for the database while another holds it.
-        join_all((0..InFlight::MOST).map(|_| self.deliver_in_turn(mailer, &sending, stop))).await;
+        join_all((0..InFlight::MAX).map(|_| self.deliver_in_turn(mailer, &sending, stop))).await;
     }
 
     async fn deliver_in_turn(&self, mailer: &Mailer, sending: &Sending, stop: &CancellationToken) {

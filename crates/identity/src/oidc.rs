@@ -271,7 +271,7 @@ impl Identity {
         organization: Option<OrganizationId>,
         request: HttpRequest<Vec<u8>>,
     ) -> Result<HttpResponse<Vec<u8>>, FetchError> {
-        let http = self.http_of(organization).limited_to(oidc::MOST_RESPONSE_BYTES);
+        let http = self.http_of(organization).limited_to(oidc::MAX_RESPONSE_BYTES);
         http.send(request).await.map_err(FetchError::new)
     }
 

@@ -19,7 +19,7 @@ const CHECK_DOMAINS_EVERY: Duration = Duration::from_secs(5);
 const CHECKS_AT_A_TIME: i64 = 8;
 
 impl Identity {
-    /// Works until told to stop; what is under way is finished first.
+    /// Works until told to stop; what is in progress is finished first.
     #[boxed]
     pub async fn work(&self, stop: CancellationToken) {
         let stop = &stop;

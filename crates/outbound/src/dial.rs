@@ -60,7 +60,7 @@ impl Dialer {
         &self.policy
     }
 
-    /// The addresses of a host that may be dialled, at least one. Dial these: asking again may answer something else.
+    /// The addresses of a host that may be dialed, at least one. Dial these: asking again may answer something else.
     pub async fn addresses(&self, host: &str) -> Result<Vec<IpAddr>, DialError> {
         // The URL parser's reading, so that `0x7f.1` is the same here as in a URL.
         let parsed = Host::parse(host)
@@ -148,25 +148,25 @@ mod tests {
         Dialer::with_names(Policy::default(), Arc::new(Script(Mutex::new(answers))))
     }
 
-    /// Notes what would be dialled, and reaches nothing.
-    async fn dialled(dialer: &Dialer, host: &str) -> (Vec<String>, DialError) {
+    /// Notes what would be dialed, and reaches nothing.
+    async fn dialed(dialer: &Dialer, host: &str) -> (Vec<String>, DialError) {
         let seen = Mutex::new(vec![]);
         let dial = |address: SocketAddr| {
             seen.lock().unwrap().push(address.to_string());
-            async { Err::<(), _>(io::Error::other("not dialled in tests")) }
+            async { Err::<(), _>(io::Error::other("not dialed in tests")) }
         };
         let error = dialer.connect_by(host, 443, dial).await.unwrap_err();
         (seen.into_inner().unwrap(), error)
     }
 
-    /// N2: the first answer is dialled without a second look-up; the next connection sees the new answer and is refused.
+    /// N2: the first answer is dialed without a second look-up; the next connection sees the new answer and is refused.
     #[tokio::test]
     async fn a_name_that_changes_its_mind_is_dialled_where_it_was_checked() {
         let dialer = dialer(&[&["93.184.215.14"], &["10.0.0.1"]]);
-        let (seen, error) = dialled(&dialer, "rebind.example").await;
+        let (seen, error) = dialed(&dialer, "rebind.example").await;
         assert_eq!(seen, ["93.184.215.14:443"]);
         assert!(matches!(error, DialError::Unreachable(_)));
-        let (seen, error) = dialled(&dialer, "rebind.example").await;
+        let (seen, error) = dialed(&dialer, "rebind.example").await;
         assert!(seen.is_empty());
         assert!(matches!(
             error,
@@ -186,7 +186,7 @@ mod tests {
             "fe80::1",
             "2606:2800::1",
         ];
-        let (seen, _) = dialled(&dialer(&[answer]), "mixed.example").await;
+        let (seen, _) = dialed(&dialer(&[answer]), "mixed.example").await;
         assert_eq!(seen, ["93.184.215.14:443", "[2606:2800::1]:443"]);
     }
 
@@ -202,16 +202,16 @@ mod tests {
             "/var/run/socket",
             "",
         ] {
-            let (seen, error) = dialled(&dialer(&[]), host).await;
+            let (seen, error) = dialed(&dialer(&[]), host).await;
             assert!(seen.is_empty() && matches!(error, DialError::Refused(_)), "{host}");
         }
-        assert_eq!(dialled(&dialer(&[]), "8.8.8.8").await.0, ["8.8.8.8:443"]);
+        assert_eq!(dialed(&dialer(&[]), "8.8.8.8").await.0, ["8.8.8.8:443"]);
     }
 
     /// N7: who chose the name learns that it is refused, and no more.
     #[tokio::test]
     async fn a_refused_name_does_not_tell_where_it_leads() {
-        let (_, error) = dialled(&dialer(&[&["192.168.7.9"]]), "inside.example").await;
+        let (_, error) = dialed(&dialer(&[&["192.168.7.9"]]), "inside.example").await;
         assert!(!error.to_string().contains("192.168"));
         let DialError::Refused(refusal) = error else {
             panic!("not refused")

@@ -1,6 +1,6 @@
 //! The one guarded way out: every connection to a place that a user chose is made here.
 //!
-//! [`Policy`] decides which addresses may be dialled, [`Dialer`] resolves a name once and dials only what was
+//! [`Policy`] decides which addresses may be dialed, [`Dialer`] resolves a name once and dials only what was
 //! checked, [`Http`] speaks HTTP through it. [`Dns`] and [`Mailer`] talk to servers the operator chose.
 
 pub mod dial;

@@ -12,7 +12,7 @@ use std::time::Duration;
 use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
-/// How many look-ups one dialer has under way: most of the slots are for callers that have no other.
+/// How many look-ups one dialer has in progress: most of the slots are for callers that have no other.
 const FIRST_ONES: usize = 96;
 const FURTHER_ONES: usize = 32;
 /// How many of them one caller has.
@@ -60,7 +60,7 @@ impl Caller {
         }
     }
 
-    /// Permits count as uses: whoever has look-ups under way stays.
+    /// Permits count as uses: whoever has look-ups in progress stays.
     fn is_used(&self) -> bool {
         [&self.first, &self.further]
             .into_iter()

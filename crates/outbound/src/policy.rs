@@ -1,4 +1,4 @@
-//! Which addresses may be dialled.
+//! Which addresses may be dialed.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -40,7 +40,7 @@ pub enum Rule {
 }
 
 /// In bytes, with the dot that may be at its end.
-const LONGEST_NAME: usize = 254;
+const MAX_NAME: usize = 254;
 
 /// A connection that is not made. What it displays may be shown to whoever chose the target;
 /// [`Refusal::detail`] may name internal addresses and is for the log.
@@ -134,7 +134,7 @@ impl Policy {
         self.check_host(&host)
     }
 
-    /// Whether a host may be dialled, as far as it can be told without resolving it.
+    /// Whether a host may be dialed, as far as it can be told without resolving it.
     ///
     /// The parser has already turned decimal, octal and hexadecimal spellings into addresses.
     pub fn check_host<S: AsRef<str>>(&self, host: &Host<S>) -> Result<(), Refusal> {
@@ -145,14 +145,14 @@ impl Policy {
                 .check_address(Ipv4Addr::LOCALHOST.into())
                 .or_else(|refusal| self.check_address(Ipv6Addr::LOCALHOST.into()).map_err(|_| refusal)),
             // No name server knows a longer one, and whoever remembers hosts would remember all of it.
-            Host::Domain(name) if name.as_ref().len() > LONGEST_NAME => {
+            Host::Domain(name) if name.as_ref().len() > MAX_NAME => {
                 Err(Refusal::new(Rule::NoHost, "a host name that is too long"))
             }
             Host::Domain(_) => Ok(()),
         }
     }
 
-    /// Whether an address may be dialled.
+    /// Whether an address may be dialed.
     pub fn check_address(&self, address: IpAddr) -> Result<(), Refusal> {
         let allowed = match address {
             IpAddr::V4(_) => self.allows(address),

@@ -125,8 +125,8 @@ impl Failure {
                 name, message, stack, ..
             } => [name, message, stack]
                 .into_iter()
-                .for_each(|text| shorten(text, LONGEST)),
-            Self::NoSuchMethod(text) | Self::Unconfined(text) | Self::Crashed(text) => shorten(text, LONGEST),
+                .for_each(|text| shorten(text, MAX_LENGTH)),
+            Self::NoSuchMethod(text) | Self::Unconfined(text) | Self::Crashed(text) => shorten(text, MAX_LENGTH),
             _ => {}
         }
         self
@@ -139,7 +139,7 @@ impl Failure {
 }
 
 /// What is kept of a text for people, in bytes.
-const LONGEST: usize = 4000;
+const MAX_LENGTH: usize = 4000;
 
 /// Cuts a text to so many bytes, between two characters.
 pub(crate) fn shorten(text: &mut String, most: usize) {
@@ -163,8 +163,8 @@ mod tests {
             stack: long(),
             is_retry: false,
         };
-        assert!(thrown.shortened().to_string().len() < 3 * LONGEST);
-        assert!(Failure::Crashed(long()).shortened().to_string().len() < 2 * LONGEST);
+        assert!(thrown.shortened().to_string().len() < 3 * MAX_LENGTH);
+        assert!(Failure::Crashed(long()).shortened().to_string().len() < 2 * MAX_LENGTH);
     }
 
     #[test]

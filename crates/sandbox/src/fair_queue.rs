@@ -15,11 +15,11 @@ use tokio::time::{Interval, MissedTickBehavior, interval_at, timeout};
 use uuid::Uuid;
 
 /// So many of one person may wait, in all of their organizations; those beyond are refused immediately.
-const MOST_WAITING: usize = 8;
+const MAX_WAITING: usize = 8;
 /// So many wait in all. If there are more, one of the person who has most waiting is refused: to look for the next takes a moment for each.
-const MOST_WAITING_OF_ALL: usize = 256;
-/// So many of one organization are under way at most: one, and beside it one of a colleague that takes long.
-const MOST_OF_ORGANIZATION: usize = 2;
+const MAX_WAITING_OF_ALL: usize = 256;
+/// So many of one organization are in progress at most: one, and beside it one of a colleague that takes long.
+const MAX_OF_ORGANIZATION: usize = 2;
 /// How long a reading is waited for before others begin beside it.
 const LONG_AFTER: Duration = Duration::from_millis(500);
 /// How long it goes on in any case before one of the same organization ends it. Nearly all are over by then.
@@ -31,7 +31,7 @@ const HALF_LIFE: Duration = Duration::from_mins(1);
 /// Use is compared in steps of this, so that a quick reading more or less decides nothing.
 const STEP: Duration = Duration::from_secs(1);
 /// More than these are not remembered.
-const MOST_REMEMBERED: usize = 10_000;
+const MAX_REMEMBERED: usize = 10_000;
 
 /// The places of readers. Clones are the same.
 #[derive(Debug, Clone)]
@@ -43,7 +43,7 @@ struct State {
     places: usize,
     /// The number of the next turn.
     next: u64,
-    under_way: HashMap<u64, UnderWay>,
+    in_progress: HashMap<u64, InProgress>,
     waiting: Vec<Waiting>,
     used: HashMap<Account, Use>,
     /// When one of those who wait last looked who is next.
@@ -71,14 +71,14 @@ impl Reader {
 }
 
 #[derive(Debug)]
-struct UnderWay {
+struct InProgress {
     whose: Reader,
     begun: Instant,
     /// Dropped, the reading is ended.
     _end: oneshot::Sender<()>,
 }
 
-impl UnderWay {
+impl InProgress {
     fn is_long(&self, now: Instant) -> bool {
         now.saturating_duration_since(self.begun) >= LONG_AFTER
     }
@@ -115,7 +115,7 @@ impl FairQueue {
         Self(Arc::new(Mutex::new(State {
             places: places.max(1),
             next: 1,
-            under_way: HashMap::new(),
+            in_progress: HashMap::new(),
             waiting: Vec::new(),
             used: HashMap::new(),
             looked_at: Instant::now(),
@@ -128,7 +128,7 @@ impl FairQueue {
         let mut turn = {
             let mut state = self.state();
             let is_own = |one: &&Waiting| one.whose.person == whose.person;
-            if state.waiting.iter().filter(is_own).count() >= MOST_WAITING {
+            if state.waiting.iter().filter(is_own).count() >= MAX_WAITING {
                 return None;
             }
             if !state.has_room_to_wait(whose.person) {
@@ -176,7 +176,7 @@ fn looks() -> Interval {
 impl State {
     /// Whether one more of a person can wait, for which one of somebody with more may have to go.
     fn has_room_to_wait(&mut self, person: i64) -> bool {
-        if self.waiting.len() < MOST_WAITING_OF_ALL {
+        if self.waiting.len() < MAX_WAITING_OF_ALL {
             return true;
         }
         let mut counts: HashMap<i64, usize> = HashMap::new();
@@ -214,9 +214,9 @@ impl State {
             // Whoever has gone no longer needs it.
             if call.send(ended).is_ok() {
                 let begun = now;
-                self.under_way.insert(
+                self.in_progress.insert(
                     number,
-                    UnderWay {
+                    InProgress {
                         whose,
                         begun,
                         _end: end,
@@ -228,17 +228,17 @@ impl State {
 
     /// False: all places are taken by readings that have just begun.
     fn make_room(&mut self, organization: Uuid, now: Instant) -> bool {
-        let long = self.under_way.values().filter(|one| one.is_long(now)).count();
-        if self.under_way.len() - long >= self.places {
+        let long = self.in_progress.values().filter(|one| one.is_long(now)).count();
+        if self.in_progress.len() - long >= self.places {
             return false;
         }
-        let is_own = |one: &UnderWay| one.whose.organization == organization;
-        let is_full = self.under_way.values().filter(|one| is_own(one)).count() >= MOST_OF_ORGANIZATION;
-        if !is_full && self.under_way.len() < 2 * self.places {
+        let is_own = |one: &InProgress| one.whose.organization == organization;
+        let is_full = self.in_progress.values().filter(|one| is_own(one)).count() >= MAX_OF_ORGANIZATION;
+        if !is_full && self.in_progress.len() < 2 * self.places {
             return true;
         }
-        let may_end = |one: &UnderWay| one.is_long(now) && (is_own(one) || !is_full);
-        let long = self.under_way.iter().filter(|(_, one)| may_end(one));
+        let may_end = |one: &InProgress| one.is_long(now) && (is_own(one) || !is_full);
+        let long = self.in_progress.iter().filter(|(_, one)| may_end(one));
         let Some(oldest) = long.min_by_key(|(_, one)| one.begun).map(|(number, _)| *number) else {
             return false;
         };
@@ -262,7 +262,7 @@ impl State {
     fn able(&self, now: Instant) -> impl Iterator<Item = (usize, &Waiting)> {
         let waiting = self.waiting.iter().enumerate();
         waiting.filter(move |(_, one)| {
-            let is_next = !self.under_way.values().any(|other| is_before(other, one.whose, now));
+            let is_next = !self.in_progress.values().any(|other| is_before(other, one.whose, now));
             is_next && self.has_place(one.whose.organization, now)
         })
     }
@@ -270,11 +270,11 @@ impl State {
     /// Whether the organization has one, or gets one because of its own another one has gone on for long.
     fn has_place(&self, organization: Uuid, now: Instant) -> bool {
         let own = || {
-            self.under_way
+            self.in_progress
                 .values()
                 .filter(move |one| one.whose.organization == organization)
         };
-        own().count() < MOST_OF_ORGANIZATION || own().any(|one| one.may_be_ended_by_colleagues(now))
+        own().count() < MAX_OF_ORGANIZATION || own().any(|one| one.may_be_ended_by_colleagues(now))
     }
 
     /// What the person has used counts first: nobody comes behind those who use much because a colleague does.
@@ -287,12 +287,12 @@ impl State {
         self.used.get(&account).map_or(Duration::ZERO, |used| used.at(now))
     }
 
-    /// Ends what is under way, and counts what it has used.
+    /// Ends what is in progress, and counts what it has used.
     fn stop(&mut self, number: u64, now: Instant) {
-        let Some(UnderWay { whose, begun, .. }) = self.under_way.remove(&number) else {
+        let Some(InProgress { whose, begun, .. }) = self.in_progress.remove(&number) else {
             return;
         };
-        if self.used.len() >= MOST_REMEMBERED {
+        if self.used.len() >= MAX_REMEMBERED {
             self.used.retain(|_, used| used.at(now) >= STEP);
         }
         let took = now.saturating_duration_since(begun);
@@ -312,7 +312,7 @@ impl State {
 }
 
 /// Whether somebody waits for this one to end, or to take long.
-fn is_before(one: &UnderWay, whose: Reader, now: Instant) -> bool {
+fn is_before(one: &InProgress, whose: Reader, now: Instant) -> bool {
     let is_colleague = one.whose.organization == whose.organization;
     one.whose.person == whose.person || (is_colleague && !one.is_long(now))
 }
@@ -377,7 +377,7 @@ mod tests {
         assert!(queue.take(of(1), SOON).await.is_some());
         let state = queue.state();
         assert!(
-            state.under_way.is_empty() && state.waiting.is_empty(),
+            state.in_progress.is_empty() && state.waiting.is_empty(),
             "nothing is left behind"
         );
     }
@@ -406,8 +406,8 @@ mod tests {
     async fn colleagues_begin_beside_what_takes_long() {
         let queue = queue();
         let mut endless = queue.take(member(1, 1), SOON).await.expect("a turn");
-        let greedy: Vec<_> = (0..MOST_WAITING).map(|_| wait(&queue, member(1, 1))).collect();
-        until_waiting(&queue, MOST_WAITING).await;
+        let greedy: Vec<_> = (0..MAX_WAITING).map(|_| wait(&queue, member(1, 1))).collect();
+        until_waiting(&queue, MAX_WAITING).await;
         assert!(
             queue.take(member(2, 1), LATE).await.is_none(),
             "so many of one person wait"
@@ -431,15 +431,15 @@ mod tests {
     async fn colleagues_do_not_wait_for_all_that_one_of_them_wants() {
         let queue = queue();
         let first = queue.take(member(1, 1), SOON).await;
-        let greedy: Vec<_> = (0..MOST_WAITING).map(|_| wait(&queue, member(1, 1))).collect();
-        until_waiting(&queue, MOST_WAITING).await;
+        let greedy: Vec<_> = (0..MAX_WAITING).map(|_| wait(&queue, member(1, 1))).collect();
+        until_waiting(&queue, MAX_WAITING).await;
         let colleague = wait(&queue, member(1, 2));
-        until_waiting(&queue, MOST_WAITING + 1).await;
+        until_waiting(&queue, MAX_WAITING + 1).await;
         // So that something was used.
         sleep(SOON).await;
         drop(first);
-        let under_way: Vec<Reader> = queue.state().under_way.values().map(|one| one.whose).collect();
-        assert_eq!(under_way, [member(1, 2)]);
+        let in_progress: Vec<Reader> = queue.state().in_progress.values().map(|one| one.whose).collect();
+        assert_eq!(in_progress, [member(1, 2)]);
         assert!(colleague.await.expect("no panic").is_some());
         for one in greedy {
             assert!(one.await.expect("no panic").is_some());
@@ -450,12 +450,12 @@ mod tests {
     async fn whoever_has_many_waiting_makes_room_when_too_many_wait() {
         let queue = queue();
         let held = [queue.take(of(1), SOON).await, queue.take(of(2), SOON).await];
-        let many = i64::try_from(MOST_WAITING_OF_ALL / MOST_WAITING).expect("a few");
+        let many = i64::try_from(MAX_WAITING_OF_ALL / MAX_WAITING).expect("a few");
         let greedy: Vec<_> = (0..many)
-            .flat_map(|person| (0..MOST_WAITING).map(move |_| 100 + person))
+            .flat_map(|person| (0..MAX_WAITING).map(move |_| 100 + person))
             .map(|person| wait(&queue, of(person)))
             .collect();
-        until_waiting(&queue, MOST_WAITING_OF_ALL).await;
+        until_waiting(&queue, MAX_WAITING_OF_ALL).await;
         let refused = async |count: usize| {
             while greedy.iter().filter(|one| one.is_finished()).count() < count {
                 tokio::task::yield_now().await;
@@ -464,7 +464,7 @@ mod tests {
         let other = wait(&queue, of(3));
         refused(1).await;
         assert!(queue.take(of(100), LATE).await.is_none(), "nobody has more");
-        assert_eq!(queue.state().waiting.len(), MOST_WAITING_OF_ALL);
+        assert_eq!(queue.state().waiting.len(), MAX_WAITING_OF_ALL);
         drop(held);
         assert!(other.await.expect("no panic").is_some());
         for one in greedy {
@@ -488,11 +488,11 @@ mod tests {
     async fn organizations_take_turns_and_not_too_many_of_one_wait() {
         let queue = queue();
         let held = [queue.take(of(1), SOON).await, queue.take(of(2), SOON).await];
-        let greedy: Vec<_> = (0..MOST_WAITING).map(|_| wait(&queue, of(1))).collect();
-        until_waiting(&queue, MOST_WAITING).await;
+        let greedy: Vec<_> = (0..MAX_WAITING).map(|_| wait(&queue, of(1))).collect();
+        until_waiting(&queue, MAX_WAITING).await;
         assert!(queue.take(of(1), LATE).await.is_none(), "at once");
         let other = wait(&queue, of(3));
-        until_waiting(&queue, MOST_WAITING + 1).await;
+        until_waiting(&queue, MAX_WAITING + 1).await;
         drop(held);
         // One of each: whoever comes last does not wait for all who came before.
         assert!(other.await.expect("no panic").is_some());
@@ -522,9 +522,9 @@ mod tests {
                     .find(|(id, _)| of(*id) == whose)
                     .map_or(0.0, |(_, takes)| *takes)
             };
-            let is_done = |one: &UnderWay| (now - one.begun).as_secs_f64() >= takes(one.whose);
+            let is_done = |one: &InProgress| (now - one.begun).as_secs_f64() >= takes(one.whose);
             let done: Vec<u64> = state
-                .under_way
+                .in_progress
                 .iter()
                 .filter(|(_, one)| is_done(one))
                 .map(|(id, _)| *id)
@@ -533,7 +533,7 @@ mod tests {
                 state.stop(number, now);
             }
             state.call_next(now);
-            for one in state.under_way.values() {
+            for one in state.in_progress.values() {
                 served.entry(one.whose.person).or_insert(after.as_secs_f64());
             }
         }
@@ -570,6 +570,6 @@ mod tests {
         assert!(fifth.is_some());
         timeout(LATE, held[0].is_ended()).await.expect("the oldest is ended");
         drop((held, fifth));
-        assert!(queue.state().under_way.is_empty());
+        assert!(queue.state().in_progress.is_empty());
     }
 }

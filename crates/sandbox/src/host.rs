@@ -9,7 +9,7 @@ use uuid::Uuid;
 use crate::{Json, Reservation};
 
 /// What anything other than a request over HTTP may answer, in bytes of JSON.
-pub(crate) const LARGEST_ANSWER: usize = 2 * 1024 * 1024;
+pub(crate) const MAX_ANSWER: usize = 2 * 1024 * 1024;
 
 /// Everything an app can reach. Errors are sentences for the app's author.
 #[async_trait]
@@ -136,8 +136,8 @@ impl HostCall {
     /// What the answer can take at most, in bytes, if it is worth counting.
     pub(crate) fn largest_answer(&self) -> usize {
         match self {
-            Self::CacheLrange { .. } | Self::CacheLpop { .. } => LARGEST_ANSWER,
-            Self::StorageGet { .. } => LARGEST_ANSWER / 4,
+            Self::CacheLrange { .. } | Self::CacheLpop { .. } => MAX_ANSWER,
+            Self::StorageGet { .. } => MAX_ANSWER / 4,
             _ => 0,
         }
     }

@@ -18,7 +18,7 @@ use crate::wire::{Kind, Order, line};
 use crate::{Capabilities, Failure, Host, Json, Limits};
 
 /// So many bytes of answers may wait for a child to read them. What is larger waits in the budget before it is there.
-const MOST_UNREAD: usize = 18 * 1024 * 1024;
+const MAX_UNREAD: usize = 18 * 1024 * 1024;
 
 /// An app with a process of its own. Calls run one after the other. Dropped, the process is killed.
 pub struct Instance {
@@ -27,7 +27,7 @@ pub struct Instance {
     capabilities: Capabilities,
     limits: Arc<Limits>,
     host_calls: HostCalls,
-    /// Whether a call is under way. One that was dropped halfway leaves this behind.
+    /// Whether a call is in progress. One that was dropped halfway leaves this behind.
     is_busy: bool,
     is_set_up: bool,
     most_unread: usize,
@@ -55,7 +55,7 @@ impl Instance {
             host_calls,
             is_busy: false,
             is_set_up: false,
-            most_unread: MOST_UNREAD,
+            most_unread: MAX_UNREAD,
             _place: place,
         };
         let time = instance.limits.load_time;
@@ -194,7 +194,7 @@ impl Instance {
         }
         self.is_busy = true;
         self.host_calls.allow(count);
-        self.most_unread = MOST_UNREAD + order.len();
+        self.most_unread = MAX_UNREAD + order.len();
         if let Some(process) = &self.process {
             process.send_text(order);
         }
@@ -216,8 +216,8 @@ impl Instance {
                 outcomes.resize(count, Err(Failure::NotRun));
             }
         }
-        // What is still under way are timers that nobody waits for.
-        self.host_calls.under_way.abort_all();
+        // What is still in progress are timers that nobody waits for.
+        self.host_calls.in_progress.abort_all();
         self.is_busy = false;
         outcomes
     }
@@ -238,7 +238,7 @@ impl Instance {
                 },
                 () = sleep_until(deadline) => Err(Failure::TooSlow),
                 () = self.host_calls.is_ended.notified() => Err(unread()),
-                Some(answer) = self.host_calls.under_way.join_next() => {
+                Some(answer) = self.host_calls.in_progress.join_next() => {
                     // One that was called off has no answer.
                     if let Ok((answer, memory)) = answer {
                         process.send_answer(answer, memory);
@@ -265,7 +265,7 @@ impl Instance {
     }
 
     async fn end(&mut self) {
-        self.host_calls.under_way.abort_all();
+        self.host_calls.in_progress.abort_all();
         if let Some(mut process) = self.process.take() {
             process.kill().await;
         }

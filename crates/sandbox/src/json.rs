@@ -46,7 +46,7 @@ impl PartialEq for Json {
 }
 
 /// What an app may say of itself: so many values. A value takes much more memory than its text.
-pub(crate) const MOST_VALUES: usize = 5000;
+pub(crate) const MAX_VALUES: usize = 5000;
 
 /// How many values a text is, an array or object and all that is in it. None of them is kept.
 pub(crate) fn count_values(text: &str) -> Result<usize, serde_json::Error> {
@@ -61,7 +61,7 @@ where
     T: DeserializeOwned,
 {
     let json = Json::deserialize(deserializer)?;
-    if count_values(json.text()).map_err(D::Error::custom)? > 2 * MOST_VALUES {
+    if count_values(json.text()).map_err(D::Error::custom)? > 2 * MAX_VALUES {
         return Err(D::Error::custom("too many values"));
     }
     serde_json::from_str(json.text()).map_err(D::Error::custom)

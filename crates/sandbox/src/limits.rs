@@ -31,7 +31,7 @@ pub struct Limits {
     pub log_line_bytes: usize,
     /// Calls to the host that one call may make.
     pub host_calls: usize,
-    /// Calls to the host that may be under way at once.
+    /// Calls to the host that may be in progress at once.
     pub host_calls_at_once: usize,
     /// What a call to the host may carry, in bytes of JSON.
     pub host_call_bytes: usize,
@@ -70,5 +70,5 @@ impl Limits {
     }
 
     /// The longest line that comes from a reading: it holds all of the code.
-    pub(crate) const LONGEST_READING: usize = 24 * MIB;
+    pub(crate) const MAX_READING: usize = 24 * MIB;
 }

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::json::{MOST_VALUES, count_values};
+use crate::json::{MAX_VALUES, count_values};
 use crate::{Fault, Files};
 
 pub(crate) const FILE: &str = "plugin.json";
@@ -55,8 +55,8 @@ pub(crate) fn read(files: &Files) -> Result<Declared, Fault> {
 
 fn parse(text: &str) -> Result<Map<String, Value>, Fault> {
     // Before there are any.
-    if count_values(text).map_err(|error| invalid(&error))? > MOST_VALUES {
-        let message = format!("this can have at most {MOST_VALUES} values");
+    if count_values(text).map_err(|error| invalid(&error))? > MAX_VALUES {
+        let message = format!("this can have at most {MAX_VALUES} values");
         return Err(Fault::in_file(FILE, message));
     }
     match serde_json::from_str(text) {

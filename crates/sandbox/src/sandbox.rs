@@ -16,8 +16,8 @@ use crate::wire::{Report, Task, line};
 use crate::{Failure, Fault, Files, Host, Instance, Json, Layers, Limits, Meta, Program, Reading, Strictness, Unread};
 
 /// An app beyond these sizes is refused unread. Whoever stores apps has limits of its own below these.
-const MOST_FILES: usize = 5000;
-const MOST_BYTES: usize = 16 * 1024 * 1024;
+const MAX_FILES: usize = 5000;
+const MAX_BYTES: usize = 16 * 1024 * 1024;
 
 /// Reads apps and opens them, each in a process of its own. Clones share their limits.
 #[derive(Debug, Clone)]
@@ -95,7 +95,7 @@ impl Sandbox {
 
     async fn read_now(&self, files: &Files) -> Result<Reading, Fault> {
         let task: Task = Task::Read { files: files.clone() };
-        match self.first_report(&task, Limits::LONGEST_READING).await {
+        match self.first_report(&task, Limits::MAX_READING).await {
             Ok((Report::Read(reading), _)) => Ok(*reading),
             Ok((Report::Fault(fault), _)) => Err(fault),
             Ok((Report::Failed(failure), _)) | Err(failure) => {
@@ -185,11 +185,11 @@ impl Sandbox {
 
 fn check_size(files: &Files) -> Result<(), Fault> {
     let bytes: usize = files.iter().map(|(name, text)| name.len() + text.len()).sum();
-    if files.len() > MOST_FILES {
-        return Err(Fault::new(format!("an app has at most {MOST_FILES} files")));
+    if files.len() > MAX_FILES {
+        return Err(Fault::new(format!("an app has at most {MAX_FILES} files")));
     }
-    if bytes > MOST_BYTES {
-        return Err(Fault::new(format!("an app has at most {MOST_BYTES} bytes")));
+    if bytes > MAX_BYTES {
+        return Err(Fault::new(format!("an app has at most {MAX_BYTES} bytes")));
     }
     let is_odd = |name: &&String| name.is_empty() || name.len() > 400 || name.contains(|c: char| c.is_control());
     match files.keys().find(is_odd) {

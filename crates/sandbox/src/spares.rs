@@ -8,7 +8,7 @@ use crate::process::Process;
 use crate::{Layers, Limits, Program};
 
 /// How many wait. Each takes some megabytes.
-const MOST: usize = 2;
+const MAX: usize = 2;
 
 /// Clones are the same.
 #[derive(Clone, Default)]
@@ -48,7 +48,7 @@ impl Spares {
     /// How many are to be started, which counts them as started.
     fn count_missing(&self) -> usize {
         let mut state = self.lock();
-        let missing = MOST.saturating_sub(state.ready.len() + state.starting);
+        let missing = MAX.saturating_sub(state.ready.len() + state.starting);
         state.starting += missing;
         missing
     }

@@ -47,7 +47,7 @@ const SEND_BUFFER: usize = 16 * 1024;
 /// Streams that were opened and reset immediately, before the connection is closed.
 const RESETS: usize = 20;
 
-/// Serves until told to stop, and then lets what is under way come to its end.
+/// Serves until told to stop, and then lets what is in progress come to its end.
 pub(crate) async fn accept(listener: TcpListener, app: Router, limits: Limits, stop: CancellationToken) {
     let builder = protocol(&limits);
     let limits = Arc::new(limits);
@@ -134,7 +134,7 @@ fn converse(
                 _ = connection.as_mut() => return,
                 () = stop.cancelled() => {
                     connection.as_mut().graceful_shutdown();
-                    // The process waits for what is under way, up to a limit of its own.
+                    // The process waits for what is in progress, up to a limit of its own.
                     let _ = connection.await;
                     return;
                 }
@@ -168,7 +168,7 @@ fn answer(
 ) -> impl Fn(Request<Incoming>) -> Answering + Clone {
     move |request| {
         activity.note();
-        let Some(under_way) = requests.enter() else {
+        let Some(in_progress) = requests.enter() else {
             metrics::counter!("hedgerow_requests_refused_total").increment(1);
             return refuse(TOO_MANY, &activity);
         };
@@ -180,8 +180,8 @@ fn answer(
         request.extensions_mut().insert(api::Peer(peer));
         api::end_path_with_slash(&mut request);
         // What goes on after the answer holds it, too.
-        let under_way = api::UnderWay::new(under_way);
-        request.extensions_mut().insert(under_way.clone());
+        let in_progress = api::InProgress::new(in_progress);
+        request.extensions_mut().insert(in_progress.clone());
         let busy = activity.begin();
         let answering = tower::Service::call(&mut app.clone(), request);
         let activity = activity.clone();
@@ -191,7 +191,7 @@ fn answer(
             Ok(response.map(|body| Answer {
                 body: AnswerBody::new(body, version, &activity),
                 activity,
-                held: Some(Arc::new((busy, under_way))),
+                held: Some(Arc::new((busy, in_progress))),
             }))
         };
         Box::pin(answered)
@@ -229,7 +229,7 @@ struct Answer {
 }
 
 /// The request counts until its answer was taken.
-type Held = Option<Arc<(Busy, api::UnderWay)>>;
+type Held = Option<Arc<(Busy, api::InProgress)>>;
 
 /// A part of an answer. HTTP/2 keeps it until the other side takes it, although the answer itself has ended.
 struct Piece {

@@ -1,12 +1,12 @@
 //! Hedgerow: administers organizations and what belongs to them.
 
 mod backup;
+mod cleanup;
 mod commands;
 mod connections;
 mod data_folder;
 mod deleted_teams;
 mod deps;
-mod leftovers;
 mod modes;
 mod networks;
 mod open_files;

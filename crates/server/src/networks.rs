@@ -62,7 +62,7 @@ struct Site {
     requests: Arc<Counter>,
 }
 
-/// Requests under way.
+/// Requests in progress.
 #[derive(Debug)]
 struct Counter {
     count: AtomicUsize,
@@ -89,13 +89,13 @@ pub(crate) struct ConnectionPermit {
     pub(crate) requests: Requests,
 }
 
-/// How many requests a network may have under way, over all its connections: each holds memory until it is answered.
+/// How many requests a network may have in progress, over all its connections: each holds memory until it is answered.
 #[derive(Debug, Clone)]
 pub(crate) struct Requests(Option<Arc<Counter>>);
 
-/// One request under way.
+/// One request in progress.
 #[derive(Debug)]
-pub(crate) struct UnderWay(Option<Arc<Counter>>);
+pub(crate) struct InProgress(Option<Arc<Counter>>);
 
 impl Networks {
     pub(crate) fn new(limits: Arc<Limits>) -> Self {
@@ -342,17 +342,17 @@ impl Counter {
 
 impl Requests {
     /// None: there are too many already.
-    pub(crate) fn enter(&self) -> Option<UnderWay> {
+    pub(crate) fn enter(&self) -> Option<InProgress> {
         let Some(counter) = &self.0 else {
-            return Some(UnderWay(None));
+            return Some(InProgress(None));
         };
         let is_within = counter.add();
-        let entered = UnderWay(Some(counter.clone()));
+        let entered = InProgress(Some(counter.clone()));
         is_within.then_some(entered)
     }
 }
 
-impl Drop for UnderWay {
+impl Drop for InProgress {
     fn drop(&mut self) {
         if let Some(counter) = &self.0 {
             counter.subtract();

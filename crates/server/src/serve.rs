@@ -20,9 +20,9 @@ use url::Position;
 use crate::connections::{self, Limits};
 use crate::operation::{self, Audience, Readiness};
 use crate::settings::Settings;
-use crate::{commands, data_folder, deleted_teams, deps, leftovers, open_files, store, telemetry};
+use crate::{cleanup, commands, data_folder, deleted_teams, deps, open_files, store, telemetry};
 
-/// Stopping ends by then, whatever is under way: draining, and taking back what runs have sent, each in its own time.
+/// Stopping ends by then, whatever is in progress: draining, and taking back what runs have sent, each in its own time.
 const STOP_LIMIT: Duration = Duration::from_mins(1);
 const UPKEEP_EVERY: Duration = Duration::from_secs(5);
 /// How often a process that lives long compares its clock with the database's.
@@ -98,7 +98,7 @@ pub(crate) async fn serve(settings: Settings) -> anyhow::Result<()> {
         async move { apps.work(stop).await }
     });
     let forgetting = tokio::spawn(deleted_teams::forget(service.clone(), events.clone(), stop.clone()));
-    let deleting = tokio::spawn(leftovers::delete(service.clone(), stop.clone()));
+    let deleting = tokio::spawn(cleanup::delete(service.clone(), stop.clone()));
     let clock = tokio::spawn(keep_time(service.clone(), stop.clone()));
     let heartbeat = tokio::spawn(listen_to_database(service.clone(), stop.clone()));
     let upkeep = tokio::spawn(keep_up(service.clone(), metrics, stop.clone()));
@@ -233,7 +233,7 @@ fn greet(credentials: &InitialCredentials, settings: &Settings, address: SocketA
     writeln!(out, "\nYour first event:\n")?;
     let event = format!(
         r#"{{"api_key":"{}","event":"hello","distinct_id":"me"}}"#,
-        credentials.project_token
+        credentials.team_token
     );
     writeln!(out, "  curl {base}/capture/ -d '{event}'")?;
     writeln!(out, "\nConsole:        {base}/login/")?;

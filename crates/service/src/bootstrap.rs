@@ -29,7 +29,7 @@ pub struct InitialCredentials {
     pub password: String,
     pub api_key: String,
     /// Lets events in to the first team.
-    pub project_token: String,
+    pub team_token: String,
 }
 
 const EMAIL: &str = "owner@hedgerow.local";
@@ -66,7 +66,7 @@ impl Service {
         let operator = operators::bootstrap(&mut db, &owner).await?;
         entries.extend([Entry::created(&owner), operator, Entry::created(&fresh.key)]);
         db.commit(&Actor::system(), &entries).await?;
-        credentials.project_token = seen
+        credentials.team_token = seen
             .teams
             .into_iter()
             .map(|team| team.api_token)
@@ -88,7 +88,7 @@ impl Service {
             email: options.email.clone().unwrap_or_else(|| EMAIL.to_owned()),
             password: options.password.clone().unwrap_or_else(made_up_password),
             api_key,
-            project_token: String::new(),
+            team_token: String::new(),
         })
     }
 }

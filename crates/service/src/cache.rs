@@ -14,7 +14,7 @@ use crate::members::MemberFilter;
 use crate::page::{Page, Window};
 
 /// Past this many rows the copy is dropped and begun again: some tens of megabytes at the most.
-const MOST_ROWS: usize = 20_000;
+const MAX_ROWS: usize = 20_000;
 
 /// How much memory a remembered answer takes, in rows of about the same size.
 pub(crate) trait Weigh {
@@ -94,7 +94,7 @@ impl Cache {
             return;
         }
         let mut copy = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        if copy.version != seen || copy.rows + rows > MOST_ROWS {
+        if copy.version != seen || copy.rows + rows > MAX_ROWS {
             copy.version = seen;
             copy.rows = 0;
             copy.values.clear();

@@ -8,7 +8,7 @@ use crate::db::{changed, on};
 use crate::error::Result;
 
 /// Leases and pauses before another attempt are shorter by far.
-const LONGEST_WAIT: TimeDelta = TimeDelta::hours(1);
+const MAX_WAIT: TimeDelta = TimeDelta::hours(1);
 
 /// What a clock that was ahead has left behind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,7 +30,7 @@ impl Service {
         ];
         const AHEAD: &str = "SELECT count(*) FROM batch_export WHERE scheduled_until > $1";
         let mut db = self.write().await?;
-        let (now, far) = (db.now, db.now + LONGEST_WAIT);
+        let (now, far) = (db.now, db.now + MAX_WAIT);
         let mut recalled = 0;
         for sql in HELD {
             recalled += changed!(db, sqlx::query(sql).bind(now).bind(far))?;

@@ -11,6 +11,7 @@ use sqlx::{ConnectOptions, Connection as _, PgConnection, SqliteConnection};
 
 use crate::error::{Error, Result};
 
+mod availability;
 pub mod backup;
 pub mod caller;
 pub(crate) mod columns;
@@ -21,7 +22,6 @@ mod log;
 mod migrations;
 mod postgres;
 mod readers;
-mod silence;
 mod time;
 mod version;
 mod write_ahead_log;

@@ -169,7 +169,7 @@ fn capitalized(thing: &str) -> String {
 
 impl Invalid {
     /// How many an answer names, and whoever looks for them finds: a list of thousands helps nobody, and can be much longer than the input.
-    pub const MOST: usize = 100;
+    pub const MAX: usize = 100;
 
     /// The same mistake, in an item of a list.
     #[must_use]

@@ -1,10 +1,12 @@
 //! What Hedgerow is and does. Knows no HTTP.
 
 pub mod access;
+mod access_recheck;
 pub mod activity;
 pub mod batch_exports;
 pub mod bootstrap;
 mod cache;
+mod cleanup;
 pub mod clock;
 mod clock_recovery;
 pub mod credentials;
@@ -18,9 +20,7 @@ mod instance;
 pub mod invites;
 pub mod key_rotation;
 pub mod keys;
-mod late;
 pub mod lease;
-mod leftovers;
 mod level;
 mod limits;
 pub mod mail;
@@ -57,7 +57,7 @@ pub use id::{
 pub use instance::Instance;
 pub use level::Level;
 pub use limits::HourlyLimits;
-pub use page::{MOST_BYTES as MOST_PAGE_BYTES, Page, Window};
+pub use page::{MAX_BYTES as MAX_PAGE_BYTES, Page, Window};
 pub use page_slots::{PageSlot, PageSlots};
 pub use rotation::Rotation;
 pub use scope::{Object, Scope};

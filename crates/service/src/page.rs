@@ -74,7 +74,7 @@ impl<T> Page<T> {
 }
 
 /// A page of large rows ends once they have so many bytes. What is left of it is the next page.
-pub const MOST_BYTES: usize = 4 << 20;
+pub const MAX_BYTES: usize = 4 << 20;
 /// So many rows are on a page in any case: as many as one for people has, which is never cut.
 const LEAST_ROWS: usize = 50;
 
@@ -85,7 +85,7 @@ pub(crate) async fn read<T>(
 ) -> sqlx::Result<Vec<T>> {
     let mut rows = pin!(rows);
     let (mut taken, mut bytes) = (Vec::new(), 0);
-    while bytes < MOST_BYTES || taken.len() < LEAST_ROWS {
+    while bytes < MAX_BYTES || taken.len() < LEAST_ROWS {
         let Some(row) = rows.try_next().await? else { break };
         bytes += bytes_of(&row);
         taken.push(row);

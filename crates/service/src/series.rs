@@ -5,7 +5,7 @@ use std::fmt::Display;
 use std::sync::{LazyLock, Mutex, PoisonError};
 
 /// Users could make the page of metrics, and the memory it takes, grow without end.
-const MOST: usize = 10_000;
+const MAX: usize = 10_000;
 
 /// The ids that have figures of their own. Beyond the 10,000th the rest is counted together.
 #[derive(Debug)]
@@ -24,7 +24,7 @@ impl Series {
     pub fn label(&self, id: impl Display) -> String {
         let id = id.to_string();
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.contains(&id) || (known.len() < MOST && known.insert(id.clone())) {
+        if known.contains(&id) || (known.len() < MAX && known.insert(id.clone())) {
             id
         } else {
             Self::OTHER.to_owned()
@@ -34,15 +34,15 @@ impl Series {
 
 #[cfg(test)]
 mod tests {
-    use super::{MOST, Series};
+    use super::{MAX, Series};
 
     #[test]
     fn there_are_only_so_many_labels() {
         let series = Series::new();
-        for id in 0..MOST {
+        for id in 0..MAX {
             assert_eq!(series.label(id), id.to_string());
         }
-        assert_eq!(series.label(MOST), Series::OTHER);
+        assert_eq!(series.label(MAX), Series::OTHER);
         assert_eq!(series.label(3), "3", "what is known stays");
     }
 }

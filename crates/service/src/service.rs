@@ -18,7 +18,7 @@ use crate::page_slots::PageSlots;
 use crate::pipeline::Scripts;
 use crate::sign_in::Attempts;
 use crate::transaction::WriteTx;
-use crate::{late, organizations};
+use crate::{access_recheck, organizations};
 
 /// The use cases. Cheap to clone; every clone is the same service.
 #[derive(Debug, Clone)]
@@ -105,10 +105,10 @@ impl Service {
     /// A transaction for one use case, which whoever asked for it may still carry out now that it begins.
     pub(crate) async fn write(&self) -> Result<WriteTx> {
         let mut db = self.write_unchecked().await?;
-        if let Some(grant) = late::grant() {
+        if let Some(grant) = access_recheck::grant() {
             match grant.organization {
                 Some((organization, _)) => drop(organizations::sql::lock(&mut db, organization).await?),
-                None => late::expect_access(&mut db, grant).await?,
+                None => access_recheck::expect_access(&mut db, grant).await?,
             }
         }
         Ok(db)

@@ -8,16 +8,16 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::error::Invalid;
 
-/// One line of text without control characters, trimmed, 1 to `MOST` characters.
+/// One line of text without control characters, trimmed, 1 to `MAX` characters.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, sqlx::Type)]
 #[serde(try_from = "String", into = "String")]
 #[sqlx(transparent)]
-pub struct Line<const MOST: usize>(String);
+pub struct Line<const MAX: usize>(String);
 
 /// What organizations and teams are called.
 pub type Name = Line<64>;
 
-impl<const MOST: usize> Line<MOST> {
+impl<const MAX: usize> Line<MAX> {
     pub fn new(text: &str) -> Result<Self, Invalid> {
         let text = text.trim();
         let problem = |code, detail: String| {
@@ -29,7 +29,7 @@ impl<const MOST: usize> Line<MOST> {
         };
         match text.chars().count() {
             0 => problem("blank", "This field must not be blank.".to_owned()),
-            length if length > MOST => problem("max_length", format!("Must have at most {MOST} characters.")),
+            length if length > MAX => problem("max_length", format!("Must have at most {MAX} characters.")),
             _ if text.chars().any(char::is_control) => problem(
                 "invalid_input",
                 "Must be a single line without control characters.".to_owned(),
@@ -43,7 +43,7 @@ impl<const MOST: usize> Line<MOST> {
     }
 }
 
-impl<const MOST: usize> TryFrom<String> for Line<MOST> {
+impl<const MAX: usize> TryFrom<String> for Line<MAX> {
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, String> {
@@ -51,32 +51,32 @@ impl<const MOST: usize> TryFrom<String> for Line<MOST> {
     }
 }
 
-impl<const MOST: usize> From<Line<MOST>> for String {
-    fn from(line: Line<MOST>) -> Self {
+impl<const MAX: usize> From<Line<MAX>> for String {
+    fn from(line: Line<MAX>) -> Self {
         line.0
     }
 }
 
-impl<const MOST: usize> fmt::Display for Line<MOST> {
+impl<const MAX: usize> fmt::Display for Line<MAX> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl<const MOST: usize> JsonSchema for Line<MOST> {
+impl<const MAX: usize> JsonSchema for Line<MAX> {
     fn inline_schema() -> bool {
         true
     }
 
     fn schema_name() -> Cow<'static, str> {
-        format!("Line{MOST}").into()
+        format!("Line{MAX}").into()
     }
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({
             "type": "string",
             "minLength": 1,
-            "maxLength": MOST,
+            "maxLength": MAX,
             // One line: no control characters, and something besides white space.
             "pattern": r"^[^\u0000-\u001f\u007f-\u009f]*[^\s\u0000-\u001f\u007f-\u009f][^\u0000-\u001f\u007f-\u009f]*$",
         })
@@ -122,7 +122,7 @@ pub(crate) fn one_line(text: &str) -> String {
 pub struct Email(String);
 
 impl Email {
-    const MOST: usize = 254;
+    const MAX: usize = 254;
 
     pub fn new(text: &str) -> Result<Self, Invalid> {
         let text = text.trim();
@@ -133,7 +133,7 @@ impl Email {
                 detail: detail.to_owned(),
             })
         };
-        if text.chars().count() > Self::MOST {
+        if text.chars().count() > Self::MAX {
             return problem("max_length", "An email address can have at most 254 characters.");
         }
         match text.split_once('@') {

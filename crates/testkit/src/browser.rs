@@ -54,12 +54,18 @@ impl Kit {
         let email = Email::new(&user.email).expect("an address");
         let set = self.service.set_password(&Actor::system(), &email, PASSWORD).await;
         set.expect("a password is set");
-        let entered = self.service.sign_in(&user.email, PASSWORD, access::Request::default()).await;
+        let entered = self
+            .service
+            .sign_in(&user.email, PASSWORD, access::Request::default())
+            .await;
         let Ok(SignIn::Done { session, .. }) = entered else {
             panic!("the password alone does: {entered:?}")
         };
         let person = self.service.signed_in(&session, access::Request::default()).await;
-        person.expect("the session was just opened").own_proof().expect("a password is one")
+        person
+            .expect("the session was just opened")
+            .own_proof()
+            .expect("a password is one")
     }
 
     /// Ends all sessions of the person.

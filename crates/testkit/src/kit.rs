@@ -1,8 +1,8 @@
 //! An organization with people of each level, an outsider with another, and a client without a port.
 
 mod client;
+mod environment;
 mod people;
-mod surroundings;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -24,10 +24,10 @@ use service::{Clock, Instance, Level, OrganizationId, RandomSource, Scope, Servi
 use sqlx::{AssertSqlSafe, Connection, SqliteConnection};
 
 pub use self::client::{Reply, bearer, with_json};
+use self::environment::exporting;
+pub use self::environment::{NOW, RecordingResolver, Surroundings, apps_deps, deps, exports_deps, instance, running};
 pub use self::people::{Person, everything, organization_of};
 use self::people::{new_user, person, person_of};
-use self::surroundings::exporting;
-pub use self::surroundings::{NOW, RecordingResolver, Surroundings, apps_deps, deps, exports_deps, instance, running};
 use crate::databases::{Backend, Database};
 use crate::external::Folder;
 

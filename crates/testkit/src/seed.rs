@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 /// How many of each there are to be.
 #[derive(Debug, Clone, Copy)]
-pub struct Amounts {
+pub struct SeedSizes {
     pub organizations: i64,
     pub members: i64,
     pub exports: i64,
@@ -14,7 +14,7 @@ pub struct Amounts {
 
 /// Makes the first owner a member of `amounts.organizations` organizations, and gives the oldest one `amounts.members`
 /// members in total and `amounts.exports` exports that have run. Returns the oldest organization.
-pub async fn fill(database_url: &str, amounts: Amounts) -> anyhow::Result<Uuid> {
+pub async fn fill(database_url: &str, amounts: SeedSizes) -> anyhow::Result<Uuid> {
     if database_url.starts_with("postgres") {
         let mut db = PgConnection::connect(database_url).await?;
         for text in statements(POSTGRES, amounts) {
@@ -91,7 +91,7 @@ const POSTGRES: Dialect = Dialect {
     at_end: "VACUUM ANALYZE",
 };
 
-fn statements(dialect: Dialect, amounts: Amounts) -> Vec<String> {
+fn statements(dialect: Dialect, amounts: SeedSizes) -> Vec<String> {
     let mut all = vec![dialect.before.to_owned()];
     all.extend(people(dialect, amounts));
     all.push(dialect.after.to_owned());
@@ -102,7 +102,7 @@ fn statements(dialect: Dialect, amounts: Amounts) -> Vec<String> {
     all
 }
 
-fn people(dialect: Dialect, amounts: Amounts) -> [String; 5] {
+fn people(dialect: Dialect, amounts: SeedSizes) -> [String; 5] {
     let Dialect {
         id, numbers, json, no, ..
     } = dialect;

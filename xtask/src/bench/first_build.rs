@@ -13,10 +13,10 @@ use super::{document, machine};
 use crate::{cargo, process, root, say, target};
 
 /// What it may take, and how much of that on one core.
-const MOST: Duration = Duration::from_mins(15);
-const MOST_PROCESSOR: Duration = Duration::from_mins(25);
+const MAX: Duration = Duration::from_mins(15);
+const MAX_PROCESSOR: Duration = Duration::from_mins(25);
 /// What a crate of ours may take. Others are listed when they take as long.
-const MOST_OF_CRATE: f64 = 60.0;
+const MAX_OF_CRATE: f64 = 60.0;
 
 struct Build {
     took: Duration,
@@ -120,18 +120,18 @@ fn markdown(facts: &[(&'static str, String)], build: &Build) -> Result<String> {
         text,
         "| It takes | {} (target: {}) |",
         minutes(build.took),
-        minutes(MOST)
+        minutes(MAX)
     )?;
     writeln!(
         text,
         "| Processor time | {} (target: {}) |",
         minutes(build.processor),
-        minutes(MOST_PROCESSOR)
+        minutes(MAX_PROCESSOR)
     )?;
     writeln!(text, "| The binary | {} MB |", build.bytes / 1_000_000)?;
     writeln!(text, "\n| crate | seconds | |\n| --- | ---: | --- |")?;
     for (name, seconds) in &build.crates {
-        let note = match (is_ours(name), *seconds > MOST_OF_CRATE) {
+        let note = match (is_ours(name), *seconds > MAX_OF_CRATE) {
             (true, true) => "ours, over its target of 60 s",
             (true, false) => "ours",
             (false, true) => "",

@@ -25,7 +25,7 @@ pub(super) const ROUNDS: usize = 3;
 /// Seconds at half load, at the least.
 const HALF_LOAD: u32 = 5;
 /// Rounds of warming up at most; just-in-time compilers need many.
-const MOST_WARM_UPS: usize = 12;
+const MAX_WARM_UPS: usize = 12;
 
 /// The speed of one operation on one server.
 #[derive(Clone, Copy)]
@@ -85,7 +85,7 @@ pub(super) fn speed(port: u16, request: &Request, load: &Load, plan: Plan) -> Re
 pub(super) fn full_load(port: u16, request: &Request, load: &Load, plan: Plan) -> Result<Run> {
     let mut best = 0.0;
     let mut without_rise = 0;
-    for _ in 0..MOST_WARM_UPS {
+    for _ in 0..MAX_WARM_UPS {
         let rate = load.full(port, request, plan.warm_up)?.rate;
         without_rise = if rate > best * 1.05 { 0 } else { without_rise + 1 };
         best = rate.max(best);

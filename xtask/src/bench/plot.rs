@@ -101,14 +101,14 @@ fn bar(name: &str, rate: f64, x: f64, y: f64) -> String {
         LEFT - 10.0,
         escaped(name),
         x - LEFT,
-        colour(name),
+        color(name),
         x + 8.0,
         grouped(rate)
     )
 }
 
-/// Ours stand out in green, the limit and the peers in greys; names carry the meaning, not colours.
-fn colour(name: &str) -> &'static str {
+/// Ours stand out in green, the limit and the peers in greys; names carry the meaning, not colors.
+fn color(name: &str) -> &'static str {
     match name {
         SQLITE | "Hedgerow" => "#1a7f37",
         POSTGRES | "Hedgerow, to S3" => "#4ac26b",

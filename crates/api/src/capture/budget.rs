@@ -20,7 +20,7 @@ use tokio::time::{Instant, timeout_at};
 use super::answers::Refused;
 use super::part::much;
 use super::readers::Sender;
-use super::usage::{Holding, Limits, MOST_OF_NETWORK, Used, large_part, leave};
+use super::usage::{Holding, Limits, MAX_OF_NETWORK, Used, large_part, leave};
 use crate::http::bodies::BodyRef;
 
 /// Unless the operator says otherwise.
@@ -72,7 +72,7 @@ impl Budget {
         let network = network(address);
         let mut used = self.0.lock();
         let share = used.networks.entry(network).or_default();
-        if share.requests >= MOST_OF_NETWORK {
+        if share.requests >= MAX_OF_NETWORK {
             return Err(Refused::Busy);
         }
         share.requests += 1;
@@ -291,8 +291,8 @@ mod tests {
 
     use futures_util::FutureExt;
 
-    use super::super::usage::MOST_OF_ORGANIZATION;
-    use super::super::waiters::MOST_OF_NETWORK as MOST_WAITING_OF_NETWORK;
+    use super::super::usage::MAX_OF_ORGANIZATION;
+    use super::super::waiters::MAX_OF_NETWORK as MAX_WAITING_OF_NETWORK;
     use super::*;
 
     const ALL: usize = 64 * 1024 * 1024;
@@ -549,7 +549,7 @@ mod tests {
         };
         let mut held = Vec::new();
         for subnet in 1..=6 {
-            for number in 0..=MOST_OF_ORGANIZATION {
+            for number in 0..=MAX_OF_ORGANIZATION {
                 let network = u8::try_from(number / 1000).unwrap();
                 match ask(subnet, network) {
                     Ok(one) => held.push(one),
@@ -557,7 +557,7 @@ mod tests {
                 }
             }
         }
-        assert!(held.len() > MOST_OF_ORGANIZATION / 2 && is_busy(&ask(1, 9)));
+        assert!(held.len() > MAX_OF_ORGANIZATION / 2 && is_busy(&ask(1, 9)));
         for _ in 0..20 {
             held.push(ask(7, 1).expect("a few are left"));
         }
@@ -570,7 +570,7 @@ mod tests {
     fn a_network_has_so_many_requests_under_way() {
         let budget = Budget::new(ALL);
         let sixty_four = |end: u16| IpAddr::from([0x2001, 0xdb8, 0, 1, 0, 0, 0, end]);
-        let held: Vec<Reservation> = (0..MOST_OF_NETWORK)
+        let held: Vec<Reservation> = (0..MAX_OF_NETWORK)
             .map(|number| budget.enter(sixty_four(u16::try_from(number).unwrap())).unwrap())
             .collect();
         assert!(matches!(budget.enter(sixty_four(9999)), Err(Refused::Busy)));
@@ -601,7 +601,7 @@ mod tests {
         let mut held = budget.enter(from(1)).unwrap();
         held.grow(2 * MB).unwrap();
         let attempts = Arc::new(std::sync::atomic::AtomicUsize::new(0));
-        let waiting: Vec<_> = (0..MOST_WAITING_OF_NETWORK)
+        let waiting: Vec<_> = (0..MAX_WAITING_OF_NETWORK)
             .map(|_| {
                 let (budget, attempts) = (budget.clone(), attempts.clone());
                 tokio::spawn(async move {
@@ -615,7 +615,7 @@ mod tests {
             })
             .collect();
         let started = std::time::Instant::now();
-        while attempts.load(std::sync::atomic::Ordering::Relaxed) < 2 * MOST_WAITING_OF_NETWORK {
+        while attempts.load(std::sync::atomic::Ordering::Relaxed) < 2 * MAX_WAITING_OF_NETWORK {
             tokio::task::yield_now().await;
         }
         let before = attempts.load(std::sync::atomic::Ordering::Relaxed);

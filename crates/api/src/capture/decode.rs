@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use events::Time;
-use events::capture::{Captured, Envelope, MOST_BYTES, Parameters, claimed_size, estimate, is_json, parse, unpack};
+use events::capture::{Captured, Envelope, MAX_BYTES, Parameters, claimed_size, estimate, is_json, parse, unpack};
 use tokio::task::spawn_blocking;
 
 use super::answers::{Refused, Result};
@@ -14,7 +14,7 @@ use super::state::Capture;
 /// A text that is so many times as long as when it was packed is unpacked again rather than kept while it waits.
 const TIGHT: usize = 4;
 /// How often it is.
-const MOST_UNPACKED: usize = 3;
+const MAX_UNPACKED: usize = 3;
 
 pub(super) fn is_tight(packed: &[u8], text: &[u8]) -> bool {
     text.len() > TIGHT * packed.len()
@@ -104,7 +104,7 @@ enum Outcome {
 impl Work {
     fn run(mut self) -> Result<Outcome> {
         if !self.is_unpacked {
-            let claimed = claimed_size(&self.text).unwrap_or_default().min(MOST_BYTES);
+            let claimed = claimed_size(&self.text).unwrap_or_default().min(MAX_BYTES);
             match self.reservation.grow(claimed) {
                 Ok(()) => self.unpack(claimed)?,
                 Err(Refused::Busy) => return Ok(Outcome::WaitsToUnpack(Box::new(self), claimed)),
@@ -132,7 +132,7 @@ impl Work {
         let Some(packed) = self.packed.take() else {
             return Ok(Outcome::WaitsToParse(Box::new(self), needed));
         };
-        if self.unpacked == MOST_UNPACKED {
+        if self.unpacked == MAX_UNPACKED {
             return Err(Refused::Busy);
         }
         let needed = needed + self.text.len();
@@ -151,7 +151,7 @@ impl Work {
             reservation.grow(bytes - reserved)
         };
         if !is_json(&self.text) {
-            let text = unpack(&self.text, MOST_BYTES, &mut allocate)?;
+            let text = unpack(&self.text, MAX_BYTES, &mut allocate)?;
             let packed = std::mem::replace(&mut self.text, text);
             self.packed = is_tight(&packed, &self.text).then_some(packed);
         }

@@ -2,11 +2,11 @@
 //! signs in, and cookies are ignored. A team's token authorizes a request; it is public.
 
 mod answers;
-mod around;
 mod arrival;
 mod authentication;
 mod budget;
 mod decode;
+mod middleware;
 mod part;
 mod readers;
 mod receive;
@@ -50,7 +50,7 @@ pub fn capture_router(service: Service, events: Events, settings: Settings) -> R
         router = with_and_without_slash(router, &path, &methods.layer(only_there.clone()));
     }
     let ids = ids_of_preflights(capture.service.clone());
-    let around = axum::middleware::from_fn_with_state(capture.clone(), around::layer);
+    let around = axum::middleware::from_fn_with_state(capture.clone(), middleware::layer);
     router
         .route("/array/{token}/config.js", get(start::config_script))
         .with_state(capture)

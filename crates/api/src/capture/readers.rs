@@ -14,7 +14,7 @@ use tokio::sync::oneshot;
 use super::answers::Refused;
 
 /// How many of one network may wait in a line.
-const MOST_WAITING: usize = 64;
+const MAX_WAITING: usize = 64;
 /// A subnet whose work took longer shares half of the places with others of that kind, for a while: taking turns is not fair to those whose
 /// turns are short. Among them, those go first that took less time.
 const SLOW_AFTER: Duration = Duration::from_millis(100);
@@ -79,12 +79,12 @@ struct Waiting {
 pub(super) struct ReaderPermit {
     readers: Readers,
     task: Task,
-    place: Option<Place>,
+    place: Option<HeldSlot>,
 }
 
 /// What is taken of a line.
 #[derive(Debug)]
-struct Place {
+struct HeldSlot {
     subnet: IpAddr,
     is_slow: bool,
     since: Instant,
@@ -117,7 +117,7 @@ impl Readers {
         waiting.await.map_err(|_| Refused::Failed)
     }
 
-    fn permit(&self, task: Task, place: Place) -> ReaderPermit {
+    fn permit(&self, task: Task, place: HeldSlot) -> ReaderPermit {
         ReaderPermit {
             readers: self.clone(),
             task,
@@ -155,7 +155,7 @@ impl Line {
         };
         let line = subnets.of(subnet).of(sender.network).of(sender.organization);
         line.retain(|other| !other.turn.is_closed());
-        if line.len() >= MOST_WAITING {
+        if line.len() >= MAX_WAITING {
             return Err(Refused::Busy);
         }
         line.push_back(Waiting { sender, turn });
@@ -171,16 +171,16 @@ impl Line {
     }
 
     /// A place that nobody waits for.
-    fn take_free(&mut self, subnet: IpAddr) -> Option<Place> {
+    fn take_free(&mut self, subnet: IpAddr) -> Option<HeldSlot> {
         let is_slow = self.is_slow(subnet);
         let waiting = if is_slow { &self.waiting_slow } else { &self.waiting };
         (waiting.is_over() && self.is_free_for(is_slow)).then(|| self.take(subnet, is_slow))
     }
 
-    fn take(&mut self, subnet: IpAddr, is_slow: bool) -> Place {
+    fn take(&mut self, subnet: IpAddr, is_slow: bool) -> HeldSlot {
         self.taken += 1;
         self.taken_by_slow += usize::from(is_slow);
-        Place {
+        HeldSlot {
             subnet,
             is_slow,
             since: Instant::now(),
@@ -188,7 +188,7 @@ impl Line {
     }
 
     /// Whose turn it is, if there is a place. The slow ones wait for each other, and not for all who are not.
-    fn next(&mut self) -> Option<(oneshot::Sender<ReaderPermit>, Place)> {
+    fn next(&mut self) -> Option<(oneshot::Sender<ReaderPermit>, HeldSlot)> {
         self.move_slow();
         let is_there = !self.waiting.is_over() && self.is_free_for(false);
         let is_slow_there = !self.waiting_slow.is_over() && self.is_free_for(true);
@@ -233,7 +233,7 @@ impl Line {
         self.waiting_slow.keys().filter_map(used).min().unwrap_or_default()
     }
 
-    fn give_back(&mut self, place: &Place) {
+    fn give_back(&mut self, place: &HeldSlot) {
         self.taken -= 1;
         self.taken_by_slow -= usize::from(place.is_slow);
         let now = Instant::now();
@@ -404,7 +404,9 @@ mod tests {
                 turn.unwrap()
             } else {
                 order.push('q');
-                first(&mut quick_waiting).expect("it is one or the other's turn").unwrap()
+                first(&mut quick_waiting)
+                    .expect("it is one or the other's turn")
+                    .unwrap()
             };
             if order.ends_with('q') {
                 drop(quick_waiting.remove(0));
@@ -458,7 +460,7 @@ mod tests {
     async fn a_network_makes_no_long_line() {
         let readers = Readers::new(1);
         let _held = readers.turn(Task::Search, from(1, None)).await.unwrap();
-        let mut waiting: Vec<_> = (0..MOST_WAITING)
+        let mut waiting: Vec<_> = (0..MAX_WAITING)
             .map(|_| Box::pin(readers.turn(Task::Search, from(1, None))))
             .collect();
         for one in &mut waiting {

@@ -2,7 +2,7 @@
 
 use axum::body::Body;
 use axum::http::{HeaderMap, header};
-use events::capture::{MOST_PACKED_BYTES, Refusal};
+use events::capture::{MAX_PACKED_BYTES, Refusal};
 
 use super::answers::Result;
 use crate::http::receive::Receiver;
@@ -11,8 +11,8 @@ use crate::http::receive::Receiver;
 pub(super) fn receiver(body: Body, headers: &HeaderMap) -> Result<Receiver> {
     let announced = headers.get(header::CONTENT_LENGTH);
     let announced = announced.and_then(|value| value.to_str().ok()?.parse().ok());
-    if announced.is_some_and(|size: usize| size > MOST_PACKED_BYTES) {
+    if announced.is_some_and(|size: usize| size > MAX_PACKED_BYTES) {
         return Err(Refusal::TooLarge.into());
     }
-    Ok(Receiver::of_at_most(body, MOST_PACKED_BYTES))
+    Ok(Receiver::of_at_most(body, MAX_PACKED_BYTES))
 }

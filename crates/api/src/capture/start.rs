@@ -17,7 +17,7 @@ use super::state::Capture;
 use crate::http::receive::Receiver;
 
 /// How much of a body is searched for the token.
-const MOST_SEARCHED: usize = 64 * 1024;
+const MAX_SEARCHED: usize = 64 * 1024;
 
 /// `POST /flags/`
 pub(super) async fn flags() -> Json<Value> {
@@ -74,7 +74,7 @@ async fn find(capture: &Capture, mut counted: Reservation, mut receiver: Receive
 
 /// SDKs ask with a few hundred bytes.
 fn may_go_on(scan: &TokenScan) -> bool {
-    scan.progress() == Progress::Searching && scan.seen() < MOST_SEARCHED
+    scan.progress() == Progress::Searching && scan.seen() < MAX_SEARCHED
 }
 
 /// `GET /array/{token}/config`

@@ -5,8 +5,8 @@ use service::Service;
 
 use super::budget::{Budget, DEFAULT_BYTES};
 use super::readers::Readers;
-use crate::http::answer_memory::AnswerMemory;
 use crate::http::meters::Meters;
+use crate::http::response_memory::ResponseMemory;
 use crate::http::settings::Settings;
 
 /// Behind one pointer: every request clones it for each layer that it passes.
@@ -17,7 +17,7 @@ pub(super) struct Capture {
     pub(super) settings: Settings,
     pub(super) budget: Budget,
     pub(super) readers: Readers,
-    pub(super) answer_memory: AnswerMemory,
+    pub(super) response_memory: ResponseMemory,
     pub(super) meters: Meters,
 }
 
@@ -30,7 +30,7 @@ impl Capture {
             budget: Budget::new(settings.capture_memory.unwrap_or(DEFAULT_BYTES)),
             readers: Readers::new(processors),
             settings,
-            answer_memory: AnswerMemory::default(),
+            response_memory: ResponseMemory::default(),
             meters: Meters::default(),
         }
     }

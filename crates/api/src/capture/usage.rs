@@ -15,10 +15,10 @@ use crate::http::bodies::{Bodies, BodyRef};
 
 /// Who needs more than this gets it from the part for large bodies.
 const LARGE: usize = 1024 * 1024;
-/// How many requests of one network, and for one organization, may be under way. Of the latter no subnet has more than half of what
+/// How many requests of one network, and for one organization, may be in progress. Of the latter no subnet has more than half of what
 /// others leave: anybody can use the organization's token.
-pub(super) const MOST_OF_NETWORK: usize = 2_000;
-pub(super) const MOST_OF_ORGANIZATION: usize = 5_000;
+pub(super) const MAX_OF_NETWORK: usize = 2_000;
+pub(super) const MAX_OF_ORGANIZATION: usize = 5_000;
 
 #[derive(Debug)]
 pub(super) struct Limits {
@@ -159,7 +159,7 @@ impl Used {
     pub(super) fn may_have_one_more(&self, sender: (OrganizationId, IpAddr)) -> bool {
         let all = self.organizations.get(&sender.0).map_or(0, |share| share.requests);
         let own = self.senders.get(&sender).copied().unwrap_or_default();
-        own < MOST_OF_ORGANIZATION.saturating_sub(all - own) / 2
+        own < MAX_OF_ORGANIZATION.saturating_sub(all - own) / 2
     }
 
     /// Counts a reservation as one of so many bytes.

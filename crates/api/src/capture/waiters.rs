@@ -11,11 +11,11 @@ use tokio::sync::oneshot;
 use super::answers::Refused;
 
 /// How many may wait, of one network, of its subnet and altogether. Others are asked to come back immediately.
-pub(super) const MOST_OF_NETWORK: usize = 64;
-const MOST_OF_SUBNET: usize = 125;
-const MOST: usize = 1_000;
+pub(super) const MAX_OF_NETWORK: usize = 64;
+const MAX_OF_SUBNET: usize = 125;
+const MAX: usize = 1_000;
 /// Beyond this the places are for subnets of which nobody waits.
-const OF_MANY: usize = MOST / 2;
+const OF_MANY: usize = MAX / 2;
 
 #[derive(Debug, Default)]
 pub(super) struct Waiters {
@@ -28,9 +28,9 @@ impl Waiters {
     /// One more waits, until it leaves.
     pub(super) fn enter(&mut self, network: IpAddr) -> Result<(), Refused> {
         let of_subnet = self.of_subnets.get(&subnet(network)).copied();
-        let most = if of_subnet.is_none() { MOST } else { OF_MANY };
+        let most = if of_subnet.is_none() { MAX } else { OF_MANY };
         let of_subnet = of_subnet.unwrap_or_default();
-        if self.count >= most || of_subnet >= MOST_OF_SUBNET {
+        if self.count >= most || of_subnet >= MAX_OF_SUBNET {
             return Err(Refused::Busy);
         }
         self.count += 1;
@@ -53,7 +53,7 @@ impl Waiters {
         let (turn, told) = oneshot::channel();
         let line = self.lines.of(subnet(network)).of(network);
         line.retain(|other| !other.is_closed());
-        if line.len() >= MOST_OF_NETWORK {
+        if line.len() >= MAX_OF_NETWORK {
             return Err(Refused::Busy);
         }
         line.push_back(turn);
@@ -98,8 +98,8 @@ mod tests {
             entered.extend(is_in.then_some(address));
             is_in
         };
-        let of_one = (0..MOST).filter(|_| enter([192, 0, 2, 1])).count();
-        assert_eq!(of_one, MOST_OF_SUBNET);
+        let of_one = (0..MAX).filter(|_| enter([192, 0, 2, 1])).count();
+        assert_eq!(of_one, MAX_OF_SUBNET);
         assert!(!enter([192, 0, 2, 99]), "nor any of its neighbors");
         assert!((0..200).all(|number| enter([198, 51, number, 1])));
         let second = (0..200).filter(|number| enter([198, 51, *number, 1])).count();

@@ -18,8 +18,8 @@ use service::sessions::SignedIn;
 use service::{KeyId, UserId};
 
 use crate::http::context::RequestContext;
+use crate::http::early_response::EarlyResponse;
 use crate::http::error::Problem;
-use crate::http::halt::Halt;
 use crate::http::limits::Counted;
 use crate::http::operation::note;
 use crate::http::state::Api;
@@ -55,9 +55,9 @@ pub(crate) struct PublicRequest {
 }
 
 impl<P: Permission> FromRequestParts<Api> for Allowed<P> {
-    type Rejection = Halt;
+    type Rejection = EarlyResponse;
 
-    async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, Halt> {
+    async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, EarlyResponse> {
         let organization = organization(parts, api).await;
         let (credential, request) = (credential(parts)?, request(parts));
         let allowed = api.service.allowed::<P>(credential, organization, request).await;
@@ -71,9 +71,9 @@ impl<P: Permission> FromRequestParts<Api> for Allowed<P> {
 }
 
 impl<P: Permission> FromRequestParts<Api> for Principal<P> {
-    type Rejection = Halt;
+    type Rejection = EarlyResponse;
 
-    async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, Halt> {
+    async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, EarlyResponse> {
         let (credential, request) = (credential(parts)?, request(parts));
         let principal = api.service.principal::<P>(credential, request).await;
         let mut principal = principal.map_err(|error| api.refuse(parts, error))?;
@@ -92,9 +92,9 @@ impl<P: Permission> FromRequestParts<Api> for Principal<P> {
 }
 
 impl FromRequestParts<Api> for Person {
-    type Rejection = Halt;
+    type Rejection = EarlyResponse;
 
-    async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, Halt> {
+    async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, EarlyResponse> {
         match credential(parts)? {
             Credential::Key(key) => {
                 api.service
@@ -114,18 +114,18 @@ impl FromRequestParts<Api> for Person {
 }
 
 impl FromRequestParts<Api> for Operator {
-    type Rejection = Halt;
+    type Rejection = EarlyResponse;
 
-    async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, Halt> {
+    async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, EarlyResponse> {
         let Person(person) = Person::from_request_parts(parts, api).await?;
         Ok(Self(api.service.operator(&person).await?))
     }
 }
 
 impl FromRequestParts<Api> for AuthenticatedUser {
-    type Rejection = Halt;
+    type Rejection = EarlyResponse;
 
-    async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, Halt> {
+    async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, EarlyResponse> {
         let found = match credential(parts)? {
             Credential::Key(key) => {
                 let own = api.service.own_key(key).await;
@@ -200,7 +200,7 @@ async fn admit(
     key: Option<KeyId>,
     place: impl FnOnce() -> String,
     request: &mut Request,
-) -> Result<(), Halt> {
+) -> Result<(), EarlyResponse> {
     let context = RequestContext::of(parts);
     api.count(key, user, &context)?;
     request.is_dry_run = is_dry_run(parts)?;

@@ -16,17 +16,17 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use service::Invalid;
 
-use crate::http::body_memory::{MOST_BYTES, MOST_UNAUTHENTICATED_BYTES, Reservation, capacity};
+use crate::http::body_memory::{MAX_BYTES, MAX_UNAUTHENTICATED_BYTES, Reservation, capacity};
 use crate::http::context::RequestContext;
 use crate::http::error::Problem;
 use crate::http::receive::{ReceiveError, Receiver};
 use crate::http::{body_memory, json, schema};
 
 /// Nor what takes more memory than this once it is read. Texts are light, small objects are heavy.
-const MOST_WEIGHT: usize = 16 * 1024 * 1024;
+const MAX_WEIGHT: usize = 16 * 1024 * 1024;
 
 /// The same without a credential: what strangers may send has a handful of fields.
-const MOST_UNAUTHENTICATED_WEIGHT: usize = 16 * MOST_UNAUTHENTICATED_BYTES;
+const MAX_UNAUTHENTICATED_WEIGHT: usize = 16 * MAX_UNAUTHENTICATED_BYTES;
 
 /// The checked body of a request. An empty one counts as `{}`.
 pub(crate) struct Body<T>(pub(crate) T);
@@ -51,7 +51,7 @@ pub(crate) enum OneOrMany<T> {
 }
 
 /// How long a list may be.
-pub(crate) const MOST_ITEMS: usize = 100;
+pub(crate) const MAX_ITEMS: usize = 100;
 
 impl<S: Send + Sync, T: JsonSchema + DeserializeOwned + 'static> FromRequest<S> for OneOrMany<T> {
     type Rejection = Problem;
@@ -81,14 +81,14 @@ impl<T: JsonSchema + DeserializeOwned + 'static> OneOrMany<T> {
         };
         match items.len() {
             0 => return problem("min_length", "Send at least one item.".to_owned()),
-            many if many > MOST_ITEMS => {
-                return problem("max_length", format!("Send at most {MOST_ITEMS} items per request."));
+            many if many > MAX_ITEMS => {
+                return problem("max_length", format!("Send at most {MAX_ITEMS} items per request."));
             }
             _ => {}
         }
         let (mut read, mut problems) = (Vec::with_capacity(items.len()), Vec::new());
         for (place, item) in items.into_iter().enumerate() {
-            if problems.len() >= Invalid::MOST {
+            if problems.len() >= Invalid::MAX {
                 break;
             }
             match schema::read(item) {
@@ -108,7 +108,7 @@ impl<T: JsonSchema + DeserializeOwned + 'static> OneOrMany<T> {
 impl<T: JsonSchema + 'static> OperationInput for OneOrMany<T> {
     fn operation_input(generator: &mut GenContext, operation: &mut Operation) {
         let one = schema::of_input::<T>();
-        let many = serde_json::json!({ "type": "array", "items": one, "minItems": 1, "maxItems": MOST_ITEMS });
+        let many = serde_json::json!({ "type": "array", "items": one, "minItems": 1, "maxItems": MAX_ITEMS });
         let either = Schema::try_from(serde_json::json!({ "anyOf": [one, many] })).expect("an object is a schema");
         describe(generator, operation, either);
     }
@@ -125,9 +125,9 @@ async fn read_json(parts: &Parts, body: axum::body::Body) -> Result<Value, Probl
     let is_unauthenticated = memory.is_some_and(|memory| !memory.is_authenticated());
     if weight
         > if is_unauthenticated {
-            MOST_UNAUTHENTICATED_WEIGHT
+            MAX_UNAUTHENTICATED_WEIGHT
         } else {
-            MOST_WEIGHT
+            MAX_WEIGHT
         }
     {
         return Err(Problem::Unreadable("too many values".to_owned()));
@@ -178,7 +178,7 @@ fn weight_of_known(value: &Value, schema: &Value) -> usize {
 /// Reads a body to its end, unless that is too far away, or comes too slowly. It is copied together: kept as they come,
 /// small pieces would take many times their bytes.
 pub(crate) async fn collect(body: axum::body::Body) -> Result<Bytes, Problem> {
-    let mut receiver = Receiver::of_at_most(body, MOST_BYTES);
+    let mut receiver = Receiver::of_at_most(body, MAX_BYTES);
     let mut collected: Vec<u8> = Vec::new();
     while let Some(bytes) = receiver.next().await.map_err(problem)? {
         let needed = collected.len() + bytes.len();

@@ -25,9 +25,9 @@ use crate::http::bodies::{Bodies, BodyRef};
 
 const MB: usize = 1024 * 1024;
 /// No request needs more.
-pub(crate) const MOST_BYTES: usize = 1024 * 1024;
+pub(crate) const MAX_BYTES: usize = 1024 * 1024;
 /// The longest body of somebody who has shown no credential. To sign in takes a quarter of it at most.
-pub(crate) const MOST_UNAUTHENTICATED_BYTES: usize = 16 * 1024;
+pub(crate) const MAX_UNAUTHENTICATED_BYTES: usize = 16 * 1024;
 /// Memory is reserved in steps of this size, so that a body in tiny pieces does not ask for each.
 const STEP: usize = 4 * 1024;
 /// Who needs more than this gets it from the part for large bodies.

@@ -12,11 +12,11 @@ use crate::http::settings::Settings;
 #[derive(Debug, Clone, Copy)]
 pub struct Peer(pub IpAddr);
 
-/// Something that counts the request as under way for as long as it is held, put there by whoever accepts connections.
+/// Something that counts the request as in progress for as long as it is held, put there by whoever accepts connections.
 #[derive(Debug, Clone)]
-pub struct UnderWay(#[expect(dead_code, reason = "it is held, not read")] Arc<dyn Any + Send + Sync>);
+pub struct InProgress(#[expect(dead_code, reason = "it is held, not read")] Arc<dyn Any + Send + Sync>);
 
-impl UnderWay {
+impl InProgress {
     pub fn new(held: impl Any + Send + Sync) -> Self {
         Self(Arc::new(held))
     }

@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use service::{Error, Invalid, Undone};
 
-use crate::http::body_memory::{MOST_BYTES, MOST_UNAUTHENTICATED_BYTES};
+use crate::http::body_memory::{MAX_BYTES, MAX_UNAUTHENTICATED_BYTES};
 
 /// What went wrong, as the client is told.
 #[derive(Debug, Clone)]
@@ -140,7 +140,7 @@ impl Problem {
             Self::MethodNotAllowed => "Method not allowed. See the Allow header.".to_owned(),
             Self::TooLarge => {
                 format!(
-                    "The request body is too large. Send at most {MOST_BYTES} bytes, or {MOST_UNAUTHENTICATED_BYTES} \
+                    "The request body is too large. Send at most {MAX_BYTES} bytes, or {MAX_UNAUTHENTICATED_BYTES} \
                      without credentials."
                 )
             }
@@ -170,7 +170,7 @@ impl Problem {
                 detail: sentence(self.detail()),
                 attr: None,
             }],
-            problems => problems.iter().take(Invalid::MOST).map(ErrorItem::from).collect(),
+            problems => problems.iter().take(Invalid::MAX).map(ErrorItem::from).collect(),
         };
         let first = errors[0].clone();
         ProblemView {

@@ -10,7 +10,7 @@ use crate::http::error::Problem;
 use crate::http::settings::Settings;
 
 /// The longest name there can be, and a port.
-const MOST_BYTES: usize = 253 + 6;
+const MAX_BYTES: usize = 253 + 6;
 
 /// The host in the header or, with HTTP/2, in the address.
 pub(crate) fn host(parts: &Parts) -> Result<Option<&str>, Problem> {
@@ -44,7 +44,7 @@ fn is_host(text: &str) -> bool {
     };
     let is_port =
         |port: &str| port.is_empty() || port.parse::<u16>().is_ok() && port.bytes().all(|byte| byte.is_ascii_digit());
-    text.len() <= MOST_BYTES && has_name && port.is_some_and(is_port)
+    text.len() <= MAX_BYTES && has_name && port.is_some_and(is_port)
 }
 
 fn is_name(text: &str) -> bool {

@@ -19,10 +19,10 @@ use sha2::{Digest, Sha256};
 
 use crate::http::body;
 use crate::http::conditional::hash;
-use crate::http::connection::UnderWay;
+use crate::http::connection::InProgress;
 use crate::http::context::{RequestContext, TIME_LIMIT};
+use crate::http::early_response::EarlyResponse;
 use crate::http::error::Problem;
-use crate::http::halt::Halt;
 use crate::http::rendering::rendered;
 use crate::http::reply::KeptBody;
 use crate::http::state::Api;
@@ -31,7 +31,7 @@ const HEADER: &str = "idempotency-key";
 const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
 /// What of an answer is worth keeping beside its body.
 const KEPT: [&str; 4] = ["content-type", "etag", "location", "x-dry-run"];
-const MOST_CHARACTERS: usize = 255;
+const MAX_CHARACTERS: usize = 255;
 
 /// What the extractor claims once it knows the user: a token, or why there is none, for this body.
 #[derive(Debug, Clone)]
@@ -85,12 +85,12 @@ impl ReadAhead {
 
 /// A request that continues after its client disconnects, once its body has been read: the response is stored for the retry. Before
 /// that, it ends with the connection or at the time limit.
-struct Lasting<F: Future<Output = Response> + Send + 'static> {
+struct DetachOnDrop<F: Future<Output = Response> + Send + 'static> {
     body: ReadAhead,
     work: Option<Pin<Box<F>>>,
 }
 
-impl<F: Future<Output = Response> + Send + 'static> Future for Lasting<F> {
+impl<F: Future<Output = Response> + Send + 'static> Future for DetachOnDrop<F> {
     type Output = Response;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Response> {
@@ -104,7 +104,7 @@ impl<F: Future<Output = Response> + Send + 'static> Future for Lasting<F> {
     }
 }
 
-impl<F: Future<Output = Response> + Send + 'static> Drop for Lasting<F> {
+impl<F: Future<Output = Response> + Send + 'static> Drop for DetachOnDrop<F> {
     fn drop(&mut self) {
         let work = self.work.take().filter(|_| self.body.is_read());
         if let (Some(work), Ok(runtime)) = (work, tokio::runtime::Handle::try_current()) {
@@ -129,14 +129,14 @@ pub(crate) async fn once(api: Api, request: Request, next: Next) -> Response {
     });
     let request = Request::from_parts(parts, body.body());
     let work = Some(Box::pin(answer(api, request, next)));
-    Lasting { body, work }.await
+    DetachOnDrop { body, work }.await
 }
 
 async fn answer(api: Api, request: Request, next: Next) -> Response {
     let (parts, body) = request.into_parts();
     let (context, accept) = (RequestContext::of(&parts), parts.headers.get(header::ACCEPT).cloned());
     // The request counts for as long as this goes on, and not only until somebody is answered.
-    let _under_way = parts.extensions.get::<UnderWay>().cloned();
+    let _under_way = parts.extensions.get::<InProgress>().cloned();
     let answer = AssertUnwindSafe(next.run(Request::from_parts(parts, body))).catch_unwind();
     let response = answer.await.unwrap_or_else(|_| Problem::Panicked.into_response());
     match context.take_claim() {
@@ -157,7 +157,7 @@ fn token(headers: &HeaderMap) -> Result<String, Problem> {
 }
 
 fn is_token(text: &str) -> bool {
-    (1..=MOST_CHARACTERS).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic())
+    (1..=MAX_CHARACTERS).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
 /// Claims the token for this request, or finds the answer it got before.
@@ -169,7 +169,7 @@ pub(crate) async fn claim(
     user: UserId,
     place: impl FnOnce() -> String,
     context: &RequestContext,
-) -> Result<Option<Claim>, Halt> {
+) -> Result<Option<Claim>, EarlyResponse> {
     let Some(wanted) = parts.extensions.get::<Wanted>() else {
         return Ok(None);
     };
@@ -187,7 +187,7 @@ pub(crate) async fn claim(
             context.put_claim(claim.clone());
             Ok(Some(claim))
         }
-        Claimed::Before(answer) => Err(Halt::Replay(replay(answer))),
+        Claimed::Before(answer) => Err(EarlyResponse::Replay(replay(answer))),
     }
 }
 
@@ -266,7 +266,7 @@ mod tests {
                 StatusCode::OK.into_response()
             };
             let work = Some(Box::pin(work));
-            let waited = tokio::time::timeout(Duration::from_millis(1), Lasting { body, work }).await;
+            let waited = tokio::time::timeout(Duration::from_millis(1), DetachOnDrop { body, work }).await;
             assert!(waited.is_err());
             let _ = go_on.send(());
             assert_eq!(end.await.is_ok(), is_there);

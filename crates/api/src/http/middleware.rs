@@ -22,7 +22,7 @@ use tower_http::cors::{AllowOrigin, Any, CorsLayer};
 use tower_http::set_header::SetResponseHeaderLayer;
 use tracing::{Instrument, Span};
 
-use crate::http::body_memory::MOST_UNAUTHENTICATED_BYTES;
+use crate::http::body_memory::MAX_UNAUTHENTICATED_BYTES;
 use crate::http::context::{REQUEST_ID, Rate, RequestContext, TIME_LIMIT, request_id};
 use crate::http::error::Problem;
 use crate::http::rendering::rendered;
@@ -101,7 +101,7 @@ fn counted(api: &Api, parts: &Parts, body: Body, address: Option<IpAddr>, contex
     let most_unauthenticated = if is_answer {
         usize::MAX
     } else {
-        MOST_UNAUTHENTICATED_BYTES
+        MAX_UNAUTHENTICATED_BYTES
     };
     body_memory::counted(body, reservation, most_unauthenticated)
 }
@@ -116,7 +116,7 @@ async fn held(
 ) -> Response {
     let Some(address) = address else { return response };
     let user = context.user.get().copied();
-    match api.answer_memory.hold(response, address, user).await {
+    match api.response_memory.hold(response, address, user).await {
         Ok(response) => response,
         Err(busy) => rendered(Problem::from(busy).into_response(), asked.accept.as_ref(), context),
     }

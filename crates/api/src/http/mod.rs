@@ -1,7 +1,6 @@
 //! What all operations share: who asks, what was sent, how it is answered, and what happens around it.
 
 pub(crate) mod access;
-pub(crate) mod answer_memory;
 pub(crate) mod bodies;
 pub(crate) mod body;
 pub(crate) mod body_memory;
@@ -9,8 +8,8 @@ pub(crate) mod conditional;
 pub(crate) mod connection;
 pub(crate) mod context;
 pub(crate) mod cookies;
+pub(crate) mod early_response;
 pub(crate) mod error;
-pub(crate) mod halt;
 pub(crate) mod host;
 pub(crate) mod idempotency;
 pub(crate) mod json;
@@ -25,6 +24,7 @@ pub(crate) mod receive;
 pub(crate) mod rendering;
 pub(crate) mod repeat;
 pub(crate) mod reply;
+pub(crate) mod response_memory;
 pub(crate) mod schema;
 pub(crate) mod settings;
 pub(crate) mod state;

@@ -11,7 +11,7 @@ use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use service::{MOST_PAGE_BYTES, Page, PageSlot, Window};
+use service::{MAX_PAGE_BYTES, Page, PageSlot, Window};
 use tokio::task::yield_now;
 use url::form_urlencoded;
 
@@ -169,7 +169,7 @@ async fn write_items<V: View>(body: &mut Vec<u8>, items: &[V]) -> usize {
             body.push(b',');
         }
         write_json(body, item);
-        if body.len() >= MOST_PAGE_BYTES {
+        if body.len() >= MAX_PAGE_BYTES {
             return place + 1;
         }
         if body.len() >= turn_ends {
@@ -264,7 +264,7 @@ mod tests {
     async fn a_page_ends_when_it_has_enough_bytes() {
         let (results, next, bytes) = written(&paging(1000, 7), page(100, 240, 2000)).await;
         assert_eq!((results, next.as_deref()), (18, Some("/?limit=1000&offset=25")));
-        assert!(bytes < MOST_PAGE_BYTES + 250_000, "{bytes}");
+        assert!(bytes < MAX_PAGE_BYTES + 250_000, "{bytes}");
         let (results, next, _) = written(&paging(1000, 0), page(2, 6000, 2)).await;
         assert_eq!((results, next.as_deref()), (1, Some("/?limit=1000&offset=1")));
         let (results, next, _) = written(&paging(1000, 1), page(1, 6000, 2)).await;

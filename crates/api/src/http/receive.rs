@@ -170,7 +170,7 @@ fn receive_error(error: &axum::Error) -> ReceiveError {
 
 #[cfg(test)]
 mod tests {
-    use events::capture::MOST_PACKED_BYTES;
+    use events::capture::MAX_PACKED_BYTES;
 
     use super::*;
 
@@ -188,7 +188,7 @@ mod tests {
             let part = Ok::<_, std::io::Error>(Bytes::from(vec![b' '; size]));
             (number < count).then_some((part, number + 1))
         });
-        Receiver::at_rate(Body::from_stream(parts), MOST_PACKED_BYTES, FAST)
+        Receiver::at_rate(Body::from_stream(parts), MAX_PACKED_BYTES, FAST)
     }
 
     async fn receive(mut receiver: Receiver) -> Result<usize, ReceiveError> {
@@ -202,7 +202,7 @@ mod tests {
     #[tokio::test]
     async fn who_sends_too_slowly_is_not_waited_for() {
         let silence = || stream::pending::<Result<Bytes, axum::Error>>();
-        let silent = Receiver::at_rate(Body::from_stream(silence()), MOST_PACKED_BYTES, FAST);
+        let silent = Receiver::at_rate(Body::from_stream(silence()), MAX_PACKED_BYTES, FAST);
         assert!(matches!(receive(silent).await, Err(ReceiveError::TooSlow)));
         assert!(matches!(
             receive(sender(10, 10, 100_000)).await,
@@ -210,7 +210,7 @@ mod tests {
         ));
         let much = stream::iter([Ok(Bytes::from(vec![b' '; 1_000_000]))]);
         let stalls = Body::from_stream(futures_util::StreamExt::chain(much, silence()));
-        let stalled = receive(Receiver::at_rate(stalls, MOST_PACKED_BYTES, FAST)).await;
+        let stalled = receive(Receiver::at_rate(stalls, MAX_PACKED_BYTES, FAST)).await;
         assert!(
             matches!(stalled, Err(ReceiveError::TooSlow)),
             "a good start does not last"

@@ -23,7 +23,7 @@ use crate::http::state::Api;
 /// How often a request is carried out in all.
 const TIMES: usize = 4;
 /// Bodies up to this size are kept until the answer; nearly all are. Longer ones only until it is known whether they are late.
-const MOST_KEPT: usize = 64 * 1024;
+const MAX_KEPT: usize = 64 * 1024;
 /// A body that takes longer is late. Access is checked before it is received, because strangers may not send much. Whoever
 /// holds back the last byte would otherwise keep, for when they are removed, what they may do now.
 const PROMPT: Duration = Duration::from_millis(100);
@@ -119,7 +119,7 @@ impl State {
     fn add(&mut self, piece: &Bytes, memory: Option<&Reservation>) {
         let Self::Part(part) = self else { return };
         let bytes = part.len() + piece.len();
-        if bytes <= MOST_KEPT || has_room_for_two(memory, bytes) {
+        if bytes <= MAX_KEPT || has_room_for_two(memory, bytes) {
             part.extend_from_slice(piece);
         } else {
             *self = Self::Lost;
@@ -142,7 +142,7 @@ impl State {
     }
 
     fn whole(bytes: Bytes) -> Self {
-        if bytes.len() <= MOST_KEPT {
+        if bytes.len() <= MAX_KEPT {
             Self::Whole(bytes)
         } else {
             Self::Lost
@@ -176,7 +176,7 @@ mod tests {
     use super::*;
     use crate::http::body_memory::BodyMemory;
 
-    const LONG: usize = 3 * MOST_KEPT;
+    const LONG: usize = 3 * MAX_KEPT;
 
     /// The request of somebody, or of a stranger, on a server with so much memory for long bodies.
     fn context(memory: usize, user: Option<UserId>) -> Arc<RequestContext> {

@@ -19,7 +19,7 @@ use crate::http::error::Problem;
 
 /// Of what has more values than this, only the first error is reported. The validator finds all of them before it reports one, and each takes
 /// more memory than the value that it is about.
-const MOST_VALUES: usize = 10_000;
+const MAX_VALUES: usize = 10_000;
 
 /// Checks values against the schema of one type.
 pub(crate) struct Checker {
@@ -30,13 +30,13 @@ pub(crate) struct Checker {
 impl Checker {
     /// What is wrong with a value.
     fn errors(&self, value: &Value) -> Vec<Invalid> {
-        if count(value) > MOST_VALUES {
+        if count(value) > MAX_VALUES {
             let first = self.validator.validate(value).err();
             return first.iter().map(invalid).collect();
         }
         let mut problems: Vec<Invalid> = Vec::new();
         for problem in self.validator.iter_errors(value).map(|error| invalid(&error)) {
-            if problems.len() == Invalid::MOST {
+            if problems.len() == Invalid::MAX {
                 break;
             }
             // One error can break several rules of a field; the first says enough.

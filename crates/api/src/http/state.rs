@@ -9,10 +9,10 @@ use exports::Exports;
 use identity::Identity;
 use service::Service;
 
-use crate::http::answer_memory::AnswerMemory;
 use crate::http::body_memory::BodyMemory;
 use crate::http::limits::Limits;
 use crate::http::meters::Meters;
+use crate::http::response_memory::ResponseMemory;
 use crate::http::settings::Settings;
 
 /// The state of the router. Every layer clones it for every request, so it is one pointer.
@@ -28,7 +28,7 @@ pub(crate) struct Shared {
     pub(crate) settings: Settings,
     pub(super) limits: Arc<Limits>,
     pub(super) body_memory: Arc<BodyMemory>,
-    pub(super) answer_memory: Arc<AnswerMemory>,
+    pub(super) response_memory: Arc<ResponseMemory>,
     pub(super) meters: Meters,
 }
 
@@ -42,7 +42,7 @@ impl Api {
             limits: Arc::new(Limits::new(settings.rate_limit)),
             settings,
             body_memory: Arc::default(),
-            answer_memory: Arc::default(),
+            response_memory: Arc::default(),
             meters: Meters::default(),
         }))
     }

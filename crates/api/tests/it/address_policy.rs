@@ -8,7 +8,7 @@ use testkit::{Kit, Reply, on_both};
 use crate::configs::config;
 use crate::domain;
 
-/// Hosts that must not be dialled, however they are written. The last is a name, which is looked up first.
+/// Hosts that must not be dialed, however they are written. The last is a name, which is looked up first.
 const HOSTS: [&str; 14] = [
     "127.0.0.1",
     "localhost",

@@ -19,7 +19,7 @@ use crate::pipeline::create;
 
 const COLLECTION: &str = "pipeline_destinations";
 /// A page may have one more result than fits.
-const MOST_PAGE: usize = (4 << 20) + 300_000;
+const MAX_PAGE: usize = (4 << 20) + 300_000;
 
 /// The path of an app with 20 configurations. A control character takes six bytes in JSON, so that each takes 240 kB.
 async fn with_large_configs(kit: &Kit) -> String {
@@ -44,7 +44,7 @@ async fn pages(kit: &Kit, path: &str) -> Vec<usize> {
     while let Some(address) = next {
         let page = kit.get(&kit.member.key, &address).await;
         assert_eq!(page.status, 200, "{}", page.body["detail"]);
-        assert!(page.body.to_string().len() <= MOST_PAGE);
+        assert!(page.body.to_string().len() <= MAX_PAGE);
         let results = page.body["results"].as_array().unwrap();
         pages.push(results.len());
         ids.extend(results.iter().map(|item| item["id"].to_string()));

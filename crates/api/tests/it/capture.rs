@@ -211,7 +211,7 @@ async fn what_cannot_be_read_is_refused_as_a_whole() {
 #[tokio::test]
 async fn a_body_that_is_too_large_is_refused() {
     let place = plain().await;
-    let limit = events::capture::MOST_PACKED_BYTES;
+    let limit = events::capture::MAX_PACKED_BYTES;
     let announced = Request::post("/batch/").header("content-length", (limit + 1).to_string());
     assert_eq!(
         place.send(announced.body(Body::empty()).unwrap()).await.code(),

@@ -155,7 +155,7 @@ on_both! {
         assert_eq!((again.status, &again.body["value"], &again.body["id"]), (201, &json!(null), &first.body["id"]));
     }
 
-    /// Somebody else has found it, and has as much under way with it as they can.
+    /// Somebody else has found it, and has as much in progress with it as they can.
     async fn a_leaked_key_does_not_keep_its_owner_from_deleting_it(kit: Kit) {
         // Somewhere else than whoever has the key.
         let browser = kit.signed_in(&kit.owner).await;

@@ -112,10 +112,7 @@ async fn a_change_that_waited_for_a_lock_is_refused_after_a_removal() {
 async fn recovery_codes_that_waited_for_the_account_are_not_created() {
     let kit = Kit::new(Backend::Postgres).await;
     let browser = kit.signed_in(&kit.owner).await;
-    let held = kit
-        .database
-        .holding("BEGIN; SELECT 1 FROM app_user FOR UPDATE")
-        .await;
+    let held = kit.database.holding("BEGIN; SELECT 1 FROM app_user FOR UPDATE").await;
     let path = kit.at("recovery_codes/");
     let create = browser.post(&path, json!({}));
     let prove = async {

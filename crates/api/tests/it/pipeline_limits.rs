@@ -201,6 +201,14 @@ on_both! {
         assert!(forgotten.contains(&"first.example".to_owned()), "whoever remembers hosts is told: {forgotten:?}");
         let refusals: Vec<i64> = kit.database.column("SELECT count(*) FROM activity WHERE activity = 'host_refused'").await;
         assert_eq!(refusals, [199], "those beyond are not recorded one by one");
+        // An app can write over its log: that hosts are missing from the list is recorded once, where nothing displaces it.
+        for hosts in [7, 30] {
+            kit.service.count_unlisted_hosts(&config, hosts).await.unwrap();
+        }
+        let unlisted: Vec<i64> = kit.database.column("SELECT count(*) FROM activity WHERE activity = 'hosts_unlisted'").await;
+        assert_eq!(unlisted, [1]);
+        let count: Vec<i64> = kit.database.column("SELECT unlisted_hosts FROM pipeline_usage").await;
+        assert_eq!(count, [37]);
     }
 
     /// Nothing else keeps a host from staying for good.

@@ -161,7 +161,7 @@ on_both! {
         let recovered = kit.service.signed_in(&session, Request::default()).await.unwrap();
         assert_eq!(recovered.own_proof().map(|proof| proof.user), Some(olga.id));
 
-        // Nor does a request that was under way leave a key behind.
+        // Nor does a request that was in progress leave a key behind.
         raise(&kit, &vera).await;
         let late = kit.service.create_key(&vouched_for, &everything()).await;
         assert!(matches!(late, Err(Error::BadCredential)), "{late:?}");

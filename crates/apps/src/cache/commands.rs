@@ -10,9 +10,9 @@ use serde_json::json;
 use super::kept::{All, Held, Kept, PER_ITEM, Whose, weight};
 
 /// What one configuration may keep.
-pub(super) const MOST_KEYS: usize = 1000;
-pub(super) const LARGEST_VALUE: usize = 64 * 1024;
-pub(super) const MOST_ITEMS: usize = 1000;
+pub(super) const MAX_KEYS: usize = 1000;
+pub(super) const MAX_VALUE: usize = 64 * 1024;
+pub(super) const MAX_ITEMS: usize = 1000;
 
 pub(super) type Answer = Result<Json, String>;
 
@@ -78,8 +78,8 @@ impl All {
     }
 
     fn set(&mut self, whose: Whose, key: &str, value: &Json, until: Option<Instant>) -> Answer {
-        if value.text().len() > LARGEST_VALUE {
-            return Err(format!("cache values have at most {LARGEST_VALUE} bytes"));
+        if value.text().len() > MAX_VALUE {
+            return Err(format!("cache values have at most {MAX_VALUE} bytes"));
         }
         self.put(whose, key, Held::One(value.clone()), until)?;
         Ok(Json::null())
@@ -88,8 +88,8 @@ impl All {
     fn put(&mut self, whose: Whose, key: &str, value: Held, until: Option<Instant>) -> Result<(), String> {
         let cache = self.cache(whose);
         let before = match cache {
-            Some(cache) if cache.len() >= MOST_KEYS && !cache.contains_key(key) => {
-                return Err(format!("the cache holds at most {MOST_KEYS} keys"));
+            Some(cache) if cache.len() >= MAX_KEYS && !cache.contains_key(key) => {
+                return Err(format!("the cache holds at most {MAX_KEYS} keys"));
             }
             Some(cache) => cache.get(key).map_or(0, |kept| weight(key, &kept.value)),
             None => 0,
@@ -124,9 +124,9 @@ impl All {
             Some(_) => return Err("this key holds a value, not a list".to_owned()),
         };
         let new_length = length.unwrap_or_default() + values.len();
-        if new_length > MOST_ITEMS || values.iter().any(|value| value.len() > LARGEST_VALUE) {
+        if new_length > MAX_ITEMS || values.iter().any(|value| value.len() > MAX_VALUE) {
             return Err(format!(
-                "lists in the cache have at most {MOST_ITEMS} items of {LARGEST_VALUE} bytes"
+                "lists in the cache have at most {MAX_ITEMS} items of {MAX_VALUE} bytes"
             ));
         }
         if length.is_none() {

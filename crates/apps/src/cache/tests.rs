@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use service::OrganizationId;
 
-use super::commands::{LARGEST_VALUE, MOST_ITEMS, MOST_KEYS};
+use super::commands::{MAX_ITEMS, MAX_KEYS, MAX_VALUE};
 use super::kept::{OF_ALL, OF_CONFIG, OF_ORGANIZATION, weight};
 use super::*;
 
@@ -124,10 +124,10 @@ fn configurations_do_not_see_each_other() {
 #[test]
 fn a_configuration_an_organization_and_all_together_have_a_budget() {
     let (caches, now) = (Caches::default(), Instant::now());
-    let large = json!("x".repeat(LARGEST_VALUE - 2));
+    let large = json!("x".repeat(MAX_VALUE - 2));
     let fill = |whose: Whose, at: Instant| {
         let stored = |key: usize| answer(&caches, whose, &set(&key.to_string(), large.clone(), None), at);
-        (0..MOST_KEYS)
+        (0..MAX_KEYS)
             .map(stored)
             .find_map(Result::err)
             .expect("there is an end")
@@ -168,7 +168,7 @@ fn organizations_that_keep_much_push_out_each_other_only() {
         organization: OrganizationId(uuid::Uuid::from_u128(organization)),
     };
     answer(&caches, kept(1, 1), &set("k", json!(1), None), now).expect("fine");
-    let large = json!("x".repeat(LARGEST_VALUE - 2));
+    let large = json!("x".repeat(MAX_VALUE - 2));
     for config in 100..200_i64 {
         let whose = kept(config, u128::try_from(config / 8).expect("positive"));
         for key in 0..15 {
@@ -185,12 +185,12 @@ fn lists_and_keys_count_for_what_they_take() {
     let (caches, now) = (Caches::default(), Instant::now());
     let push = |key: usize| HostCall::CacheLpush {
         key: key.to_string(),
-        values: vec![String::new(); MOST_ITEMS],
+        values: vec![String::new(); MAX_ITEMS],
     };
-    let refused = (0..MOST_KEYS).find_map(|key| answer(&caches, whose(1), &push(key), now).err());
+    let refused = (0..MAX_KEYS).find_map(|key| answer(&caches, whose(1), &push(key), now).err());
     assert!(refused.expect("there is an end").contains("full"));
     assert!(check(&caches) <= OF_CONFIG);
-    let long = get(&"k".repeat(LONGEST_KEY + 1));
+    let long = get(&"k".repeat(MAX_KEY + 1));
     assert!(answer(&caches, whose(1), &long, now).is_err());
 }
 

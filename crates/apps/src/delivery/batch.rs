@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use events::{Most, Stored, StoredEvents};
 use sandbox::{Failure, Instance};
-use service::pipeline::{AppJob, AppLogLevel, Cursor, MOST_FAILURES, Stop};
+use service::pipeline::{AppJob, AppLogLevel, Cursor, MAX_FAILURES, Stop};
 use service::{Result, Time};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -13,7 +13,7 @@ use super::group::{Group, that_fit};
 use super::webhook;
 use crate::apps::Apps;
 use crate::errors::{preempted, store_failed};
-use crate::given::Given;
+use crate::event_payload::EventPayload;
 use crate::host::Outlet;
 use crate::instances::PooledInstance;
 use crate::meters;
@@ -106,7 +106,7 @@ impl<'a> Batch<'a> {
     /// Others get their turn, too; and whoever fails again and again is not called once more.
     fn is_over(&self) -> bool {
         let was_long = self.begun.elapsed() > BATCH_TIME || self.permit.should_yield();
-        was_long || self.failures >= MOST_FAILURES || self.stop.is_cancelled()
+        was_long || self.failures >= MAX_FAILURES || self.stop.is_cancelled()
     }
 
     /// Does something with the app, unless it is to be stopped before that is done.
@@ -236,7 +236,7 @@ impl<'a> Batch<'a> {
     async fn hand_over_group(&mut self, pooled: &mut PooledInstance, group: &[Stored]) -> Result<Handed, Stop> {
         let begun = Instant::now();
         let team = self.job.runnable.config.team_id.0;
-        let given: Vec<Given<'_>> = group.iter().map(|event| Given::new(event, team)).collect();
+        let given: Vec<EventPayload<'_>> = group.iter().map(|event| EventPayload::new(event, team)).collect();
         let called = self
             .unless_cut(pooled.instance.call_until_request("onEvent", &given))
             .await;
@@ -252,7 +252,7 @@ impl<'a> Batch<'a> {
         let has_asked = pooled.instance.has_asked();
         let mut rest = outcomes.into_iter().skip(taken);
         match (rest.next(), rest.next()) {
-            (Some(Err(Failure::NotRun)) | None, _) => Ok((taken, None)),
+            (None | Some(Ok(_) | Err(Failure::NotRun)), _) => Ok((taken, None)),
             (Some(Err(failure)), None | Some(Err(Failure::NotRun))) if has_asked || !failure.is_final() => {
                 let has_to_wait = self.note(pooled, &group[taken], Err(failure));
                 Ok((taken + usize::from(!has_to_wait), has_to_wait.then_some(Stop::Retry)))
@@ -264,7 +264,6 @@ impl<'a> Batch<'a> {
                 pooled.outlet.say(AppLogLevel::Warn, error);
                 Ok((taken, None))
             }
-            (Some(Ok(_)), _) => Ok((taken, None)),
         }
     }
 
@@ -272,7 +271,7 @@ impl<'a> Batch<'a> {
     async fn hand_over_together(&mut self, pooled: &mut PooledInstance, events: &[Stored]) -> Result<Handed, Stop> {
         let team = self.job.runnable.config.team_id.0;
         let batch = &events[..that_fit(events, EXPORTED)];
-        let given: Vec<Given<'_>> = batch.iter().map(|event| Given::new(event, team)).collect();
+        let given: Vec<EventPayload<'_>> = batch.iter().map(|event| EventPayload::new(event, team)).collect();
         let called = self.unless_cut(pooled.instance.call_with_each("onEvent", &given)).await;
         let outcomes = called.map_err(|cut| self.note_cut(pooled, &batch[0], &cut))?;
         for (index, (event, outcome)) in batch.iter().zip(outcomes).enumerate() {
@@ -282,7 +281,7 @@ impl<'a> Batch<'a> {
             if self.note(pooled, event, outcome.map(drop)) {
                 return Ok((index, Some(Stop::Retry)));
             }
-            if self.failures >= MOST_FAILURES {
+            if self.failures >= MAX_FAILURES {
                 return Ok((index + 1, Some(Stop::Done)));
             }
         }
@@ -330,7 +329,7 @@ impl<'a> Batch<'a> {
     }
 
     async fn call(&self, pooled: &mut PooledInstance, methods: &[&str], event: &Stored) -> Result<(), Failure> {
-        let given = [Given::new(event, self.job.runnable.config.team_id.0)];
+        let given = [EventPayload::new(event, self.job.runnable.config.team_id.0)];
         for method in methods {
             let answer = pooled.instance.call_with(method, &given).await?;
             if *method == "composeWebhook" && !answer.is_null() {

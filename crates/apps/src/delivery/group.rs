@@ -5,7 +5,7 @@ use std::time::Duration;
 use events::Stored;
 
 /// What an app gets in one go while its calls are quick, and ask for nothing.
-const MOST: usize = 128;
+const MAX: usize = 128;
 const LARGEST: usize = 256 * 1024;
 /// How long a quick call takes at most.
 const QUICK: Duration = Duration::from_millis(1);
@@ -30,7 +30,7 @@ impl Group {
     /// Twice as many the next time, if so many were taken quickly.
     pub(super) fn note(&mut self, count: usize, are_taken: bool, took: Duration) {
         let is_quick = are_taken && took.as_micros() < QUICK.as_micros() * count as u128;
-        self.0 = if is_quick { (2 * self.0).min(MOST) } else { 1 };
+        self.0 = if is_quick { (2 * self.0).min(MAX) } else { 1 };
     }
 }
 

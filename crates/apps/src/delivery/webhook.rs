@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use sandbox::{Failure, Json};
 
-use crate::given::composed;
+use crate::event_payload::composed;
 use crate::host::Outlet;
 
 const WEBHOOK_TIME: Duration = Duration::from_secs(10);

@@ -5,15 +5,15 @@ use std::time::{Duration, Instant};
 
 use service::OrganizationId;
 
-use super::standing::Standing;
+use super::speed_class::SpeedClass;
 
 /// How long an organization counts as slow after it was: twice as long each time, so many times.
 pub(super) const SLOW_FOR: Duration = Duration::from_mins(5);
-pub(super) const MOST_DOUBLINGS: u32 = 4;
+pub(super) const MAX_DOUBLINGS: u32 = 4;
 /// How long it counts as quick, and for how long it is remembered that it was slow.
 pub(super) const QUICK_FOR: Duration = Duration::from_hours(1);
 /// More than these are not remembered; whoever is not remembered is new.
-pub(super) const MOST_REMEMBERED: usize = 10_000;
+pub(super) const MAX_REMEMBERED: usize = 10_000;
 
 /// What is remembered of each organization.
 #[derive(Debug, Default)]
@@ -31,11 +31,11 @@ struct History {
 }
 
 impl Histories {
-    pub(super) fn standing(&self, organization: OrganizationId, now: Instant) -> Standing {
+    pub(super) fn standing(&self, organization: OrganizationId, now: Instant) -> SpeedClass {
         match self.0.get(&organization) {
-            Some(history) if now < history.slow_until => Standing::of_slow(history.usual),
-            Some(history) if now < history.quick_until => Standing::Quick,
-            _ => Standing::New,
+            Some(history) if now < history.slow_until => SpeedClass::of_slow(history.usual),
+            Some(history) if now < history.quick_until => SpeedClass::Quick,
+            _ => SpeedClass::New,
         }
     }
 
@@ -55,7 +55,7 @@ impl Histories {
         let usual = usual.map_or(took, |history| (history.usual + took) / 2);
         let is_slow_already = before.is_some_and(|history| now < history.slow_until);
         let times_slow = before.map_or(0, |history| history.times_slow) + u32::from(!is_slow_already);
-        let doublings = times_slow.saturating_sub(1).min(MOST_DOUBLINGS);
+        let doublings = times_slow.saturating_sub(1).min(MAX_DOUBLINGS);
         let slow_until = now + SLOW_FOR * 2_u32.pow(if is_slow_already { 0 } else { doublings });
         let slow_until = before.map_or(slow_until, |history| history.slow_until.max(slow_until));
         self.remember(
@@ -101,10 +101,10 @@ impl Histories {
     }
 
     fn remember(&mut self, organization: OrganizationId, history: History, now: Instant) {
-        if self.0.len() >= MOST_REMEMBERED && !self.0.contains_key(&organization) {
+        if self.0.len() >= MAX_REMEMBERED && !self.0.contains_key(&organization) {
             self.0.retain(|_, one| now < one.slow_until);
         }
-        if self.0.len() < MOST_REMEMBERED || self.0.contains_key(&organization) {
+        if self.0.len() < MAX_REMEMBERED || self.0.contains_key(&organization) {
             self.0.insert(organization, history);
         }
     }

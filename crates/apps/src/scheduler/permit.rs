@@ -1,4 +1,4 @@
-//! The permit for something that is under way: it times the calls of the app, and is taken away if others need it more.
+//! The permit for something that is in progress: it times the calls of the app, and is taken away if others need it more.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::state::{SLOW_AFTER, Shared};
 
-/// Something that is under way. Dropped, it is over.
+/// Something that is in progress. Dropped, it is over.
 #[derive(Debug)]
 pub(crate) struct Permit {
     shared: Arc<Shared>,

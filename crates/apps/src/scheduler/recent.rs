@@ -1,4 +1,4 @@
-//! Which organizations had something under way in the last seconds.
+//! Which organizations had something in progress in the last seconds.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ use service::OrganizationId;
 pub(super) const IDLE_AFTER: Duration = Duration::from_secs(10);
 const TIDY_EVERY: Duration = Duration::from_secs(1);
 
-/// When each organization last had something under way.
+/// When each organization last had something in progress.
 #[derive(Debug, Default)]
 pub(super) struct Recent {
     last: HashMap<OrganizationId, Instant>,

@@ -1,4 +1,4 @@
-//! What is under way, and whether something more may begin.
+//! What is in progress, and whether something more may begin.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -9,9 +9,9 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use super::history::Histories;
-use super::looks::Looks;
 use super::recent::{IDLE_AFTER, Recent};
-use super::standing::{Pass, SLOWEST, Standing, Work};
+use super::search_timer::SearchTimer;
+use super::speed_class::{Pass, SLOWEST, SpeedClass, Work};
 
 /// How long one call of an app may take before it is slow: starting the app, if need be, and what it does with one event.
 pub(super) const SLOW_AFTER: Duration = Duration::from_secs(1);
@@ -19,9 +19,9 @@ pub(super) const SLOW_AFTER: Duration = Duration::from_secs(1);
 const ROUND: Duration = Duration::from_secs(3);
 /// No turn is shorter: apps would be started for almost nothing.
 pub(super) const SHORTEST_TURN: Duration = Duration::from_millis(50);
-/// What is under way at once for each slot, and in all: each is a process.
+/// What is in progress at once for each slot, and in all: each is a process.
 const PER_SLOT: usize = 7;
-const MOST_AT_ONCE: usize = 48;
+const MAX_AT_ONCE: usize = 48;
 
 /// What a scheduler shares with its permits.
 #[derive(Debug)]
@@ -47,24 +47,24 @@ impl Shared {
 pub(super) struct State {
     slots: usize,
     pub(super) most: usize,
-    /// What one organization may have under way.
+    /// What one organization may have in progress.
     most_of_one: usize,
     next: u64,
     pub(super) running: HashMap<u64, Running>,
     pub(super) history: Histories,
     pub(super) recent: Recent,
     /// Of the slots for events alone, and of the others.
-    looks: [Looks; 2],
+    looks: [SearchTimer; 2],
 }
 
-/// Something that is under way.
+/// Something that is in progress.
 #[derive(Debug)]
 pub(super) struct Running {
     pub(super) organization: OrganizationId,
     work: Work,
     /// When it began.
-    standing: Standing,
-    /// Whether its organization had nothing under way for a while before, or others wait who had nothing.
+    standing: SpeedClass,
+    /// Whether its organization had nothing in progress for a while before, or others wait who had nothing.
     is_short: bool,
     pub(super) begun: Instant,
     /// Whether its app was called, or at least started for that.
@@ -100,8 +100,8 @@ impl State {
         let slots = slots.max(1);
         Self {
             slots,
-            most: slots.saturating_mul(PER_SLOT).min(MOST_AT_ONCE).max(slots),
-            most_of_one: slots.min(MOST_AT_ONCE / 4),
+            most: slots.saturating_mul(PER_SLOT).min(MAX_AT_ONCE).max(slots),
+            most_of_one: slots.min(MAX_AT_ONCE / 4),
             next: 0,
             running: HashMap::new(),
             history: Histories::default(),
@@ -129,19 +129,19 @@ impl State {
         (self.next, preempted)
     }
 
-    pub(super) fn standing(&self, organization: OrganizationId, now: Instant) -> Standing {
+    pub(super) fn standing(&self, organization: OrganizationId, now: Instant) -> SpeedClass {
         let own = self.running.values().filter(|one| one.organization == organization);
         let slow = own.map(|one| one.lasts(now)).filter(|lasts| *lasts >= SLOW_AFTER);
-        let running = slow.max().map_or(Standing::Quick, Standing::of_slow);
+        let running = slow.max().map_or(SpeedClass::Quick, SpeedClass::of_slow);
         running.max(self.history.standing(organization, now))
     }
 
-    /// Whether it had nothing under way for a while.
+    /// Whether it had nothing in progress for a while.
     fn is_idle(&self, organization: OrganizationId, now: Instant) -> bool {
         self.has_nothing_for(IDLE_AFTER, organization, now)
     }
 
-    /// Whether it had nothing under way for longer than a round, so if something waits, that has waited for too long.
+    /// Whether it had nothing in progress for longer than a round, so if something waits, that has waited for too long.
     fn waits_for_long(&self, organization: OrganizationId, now: Instant) -> bool {
         self.has_nothing_for(ROUND, organization, now)
     }
@@ -170,7 +170,7 @@ impl State {
         self.recent.count() > self.slots
     }
 
-    pub(super) fn looks(&mut self, takes_tasks: bool) -> &mut Looks {
+    pub(super) fn looks(&mut self, takes_tasks: bool) -> &mut SearchTimer {
         &mut self.looks[usize::from(takes_tasks)]
     }
 
@@ -228,16 +228,16 @@ impl State {
         }
         let free = |most: usize| (all < most).then_some(Room::Free);
         match standing {
-            Standing::Quick => free(self.most).or_else(|| self.preempt_slow(now)),
-            Standing::New => {
-                let new = count(&|one| one.standing == Standing::New && !one.is_slow(now));
+            SpeedClass::Quick => free(self.most).or_else(|| self.preempt_slow(now)),
+            SpeedClass::New => {
+                let new = count(&|one| one.standing == SpeedClass::New && !one.is_slow(now));
                 // An idle organization does not wait for fast ones that are always busy.
                 let is_idle = self.is_idle(organization, now);
                 let kept = if is_idle { 0 } else { self.kept_for_quick() };
                 let room = || free(self.most - kept).or_else(|| self.preempt_slow(now));
                 (new < half).then(room).flatten()
             }
-            Standing::Slow | Standing::Slower | Standing::Slowest => {
+            SpeedClass::Slow | SpeedClass::Slower | SpeedClass::Slowest => {
                 let slow = count(&|one| one.standing.is_slow() || one.is_slow(now));
                 let room = (slow < self.most_of_slow(standing)).then(|| free(self.most - self.most / 4));
                 room.flatten()
@@ -247,10 +247,10 @@ impl State {
     }
 
     /// Half of all permits; a few of these are for those who are less slow.
-    fn most_of_slow(&self, standing: Standing) -> usize {
+    fn most_of_slow(&self, standing: SpeedClass) -> usize {
         let kept = match standing {
-            Standing::Slowest => 2 * self.most / 14,
-            Standing::Slower => self.most / 14,
+            SpeedClass::Slowest => 2 * self.most / 14,
+            SpeedClass::Slower => self.most / 14,
             _ => 0,
         };
         (self.most / 2).saturating_sub(kept).max(1)
@@ -260,14 +260,14 @@ impl State {
     fn preempt_slower(
         &self,
         organization: OrganizationId,
-        standing: Standing,
+        standing: SpeedClass,
         now: Instant,
         is_meant: impl Fn(&Running) -> bool,
     ) -> Option<Room> {
         let is_slower = |one: &Running| one.organization != organization && one.lasts(now) >= SLOWEST;
         let slower = self.running.iter().filter(|(_, one)| is_meant(one) && is_slower(one));
         let oldest = slower.min_by_key(|(_, one)| one.calling_since);
-        let oldest = oldest.filter(|_| standing < Standing::Slowest);
+        let oldest = oldest.filter(|_| standing < SpeedClass::Slowest);
         oldest.map(|(number, _)| Room::InsteadOf(*number))
     }
 

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use super::history::{MOST_DOUBLINGS, MOST_REMEMBERED, QUICK_FOR, SLOW_FOR};
-use super::looks::LOOK_EVERY;
+use super::history::{MAX_DOUBLINGS, MAX_REMEMBERED, QUICK_FOR, SLOW_FOR};
+use super::search_timer::LOOK_EVERY;
 use super::state::{SLOW_AFTER, State};
 use super::*;
 
@@ -65,7 +65,7 @@ fn whoever_waits_long_for_the_database_keeps_no_permit_from_others() {
     );
     // Those who waited for a moment have done nothing that would make them quick.
     state.end(begun[1], now + TICK);
-    assert_eq!(state.standing(organization(2), now + TICK), Standing::New);
+    assert_eq!(state.standing(organization(2), now + TICK), SpeedClass::New);
 }
 
 #[tokio::test]
@@ -135,7 +135,7 @@ fn only_calls_that_last_are_slow_and_only_as_many_as_needed_are_preempted() {
     let whose = state.running[&oldest].organization;
     state.preempt(oldest, later);
     assert!(token.is_cancelled());
-    assert_eq!(state.standing(whose, later), Standing::Slow);
+    assert_eq!(state.standing(whose, later), SpeedClass::Slow);
     assert!(
         state.room(whose, Work::Events, later).is_none(),
         "slow ones preempt nobody"
@@ -151,20 +151,20 @@ fn who_was_slow_goes_behind_and_for_longer_each_time() {
         state.history.note_slow(one, SLOW_AFTER, now);
         state.history.note_slow(one, SLOW_AFTER, now);
         state.history.note_quick(one, now);
-        let lasts = SLOW_FOR * 2_u32.pow(times.min(MOST_DOUBLINGS));
+        let lasts = SLOW_FOR * 2_u32.pow(times.min(MAX_DOUBLINGS));
         assert_eq!(
             state.standing(one, now + lasts.saturating_sub(TICK)),
-            Standing::Slow,
+            SpeedClass::Slow,
             "{times}"
         );
         now += lasts;
-        assert_eq!(state.standing(one, now), Standing::New, "{times}");
+        assert_eq!(state.standing(one, now), SpeedClass::New, "{times}");
         state.history.note_quick(one, now);
-        assert_eq!(state.standing(one, now), Standing::Quick, "{times}");
+        assert_eq!(state.standing(one, now), SpeedClass::Quick, "{times}");
     }
     now += QUICK_FOR;
     state.history.note_slow(one, SLOW_AFTER, now);
-    assert_eq!(state.standing(one, now + SLOW_FOR), Standing::New, "forgotten");
+    assert_eq!(state.standing(one, now + SLOW_FOR), SpeedClass::New, "forgotten");
 }
 
 #[test]
@@ -172,11 +172,11 @@ fn only_so_many_are_remembered() {
     let (scheduler, now) = (Scheduler::new(4), Instant::now());
     let mut state = scheduler.0.state();
     state.history.note_slow(organization(0), SLOW_AFTER, now);
-    for number in 1..3 * MOST_REMEMBERED as u128 {
+    for number in 1..3 * MAX_REMEMBERED as u128 {
         state.history.note_quick(organization(number), now);
     }
-    assert!(state.history.len() <= MOST_REMEMBERED);
-    assert_eq!(state.standing(organization(0), now), Standing::Slow);
+    assert!(state.history.len() <= MAX_REMEMBERED);
+    assert_eq!(state.standing(organization(0), now), SpeedClass::Slow);
 }
 
 /// A process with four slots in a time of its own.
@@ -356,7 +356,7 @@ fn a_little_slow_is_not_behind_very_slow() {
                 .0
                 .state()
                 .standing(organization(VICTIM), simulation.now),
-            Standing::Slow
+            SpeedClass::Slow
         );
         for minute in 0..6 {
             let wait = simulation.wait_of(VICTIM, &attackers, takes);
@@ -401,12 +401,12 @@ fn who_is_preempted_is_no_less_slow_for_it() {
         state.begin_call(number, now);
         state.preempt(number, now + SLOW_AFTER);
     }
-    assert_eq!(state.standing(one, now + SLOW_AFTER), Standing::Slowest);
+    assert_eq!(state.standing(one, now + SLOW_AFTER), SpeedClass::Slowest);
     // One call that took long is made good by others.
     let other = organization(2);
     state.history.note_slow(other, SLOW, now);
     for _ in 0..6 {
         state.history.note_slow(other, SLOW_AFTER, now);
     }
-    assert_eq!(state.standing(other, now), Standing::Slow);
+    assert_eq!(state.standing(other, now), SpeedClass::Slow);
 }

@@ -1,7 +1,7 @@
 //! How long somebody waits beside many organizations whose apps are quick, and always have more to do.
 
-use super::looks::{LATEST, LOOK_EVERY};
 use super::recent::IDLE_AFTER;
+use super::search_timer::{LATEST, LOOK_EVERY};
 use super::state::{SHORTEST_TURN, SLOW_AFTER};
 use super::*;
 
@@ -196,7 +196,7 @@ fn turns_are_short_only_while_many_wait() {
     assert!(!state.should_yield(waiting, start + SLOW_AFTER));
 }
 
-/// Those who wait beside ever new organizations that had nothing under way before, and who of all these is served.
+/// Those who wait beside ever new organizations that had nothing in progress before, and who of all these is served.
 fn serve_beside_new_ones(slots: &mut Slots, waiting: &[u128]) -> Vec<(Duration, u128)> {
     let begun = slots.now;
     let mut served = Vec::new();
@@ -280,7 +280,7 @@ fn who_waits_for_long_comes_first_after_somebody_who_had_nothing() {
         scheduler.note_look(takes_tasks, Pass::Idle, true, EVENT, now);
         assert_eq!(first(takes_tasks), Pass::Overdue);
         scheduler.note_look(takes_tasks, Pass::Overdue, false, EVENT, now);
-        assert_eq!(first(takes_tasks), Pass::Only(Standing::Quick), "the look goes on");
+        assert_eq!(first(takes_tasks), Pass::Only(SpeedClass::Quick), "the look goes on");
         // They are not looked for each time while there are none.
         for _ in 0..3 {
             scheduler.note_look(takes_tasks, Pass::Idle, true, EVENT, now);
@@ -336,5 +336,5 @@ fn starting_the_app_is_not_part_of_its_turn() {
     // It is slow all the same if it takes that long to start.
     state.begin_start(numbers[1], start);
     state.end_call(numbers[1], start + SLOW_AFTER);
-    assert_eq!(state.standing(organization(2), start + SLOW_AFTER), Standing::Slow);
+    assert_eq!(state.standing(organization(2), start + SLOW_AFTER), SpeedClass::Slow);
 }

@@ -18,7 +18,7 @@ use super::{Error, Limits};
 /// What tar itself takes for an entry, in bytes: its header, that of a long name, that name, and padding.
 const HEADERS: usize = 2048;
 /// In bytes, of a name with its folders as an archive has it.
-const LONGEST_PATH: usize = 4096;
+const MAX_PATH: usize = 4096;
 
 /// Takes a zip or tar.gz archive apart. Its one top folder is cut off, and only what is in `folder` is taken, if given.
 pub fn unpack(packed: &[u8], folder: Option<&str>, limits: &Limits) -> Result<Unpacked, Error> {
@@ -67,8 +67,8 @@ fn take_tar(mut archive: tar::Archive<impl Read>, gathering: &mut Gathering, las
             continue;
         }
         // Before it is copied, and shown to somebody: that takes several times as much.
-        if entry.path_bytes().len() > LONGEST_PATH {
-            let (name, limit) = (last.clone(), LONGEST_PATH);
+        if entry.path_bytes().len() > MAX_PATH {
+            let (name, limit) = (last.clone(), MAX_PATH);
             return Err(Error::NameTooLong { name, limit });
         }
         let raw = entry.path_bytes().into_owned();

@@ -47,7 +47,7 @@ pub enum Error {
     #[error("{0:?} is not a folder in HEDGEROW_LOCAL_APPS; enter a path relative to it, without \"..\"")]
     NoFolder(String),
     #[error("{0:?} is a symbolic link that points outside HEDGEROW_LOCAL_APPS")]
-    LeadsOut(String),
+    EscapesRoot(String),
     #[error("{name:?} cannot be read; the server's operator can find the reason in its log")]
     Unreadable { name: String, source: io::Error },
 
@@ -157,7 +157,7 @@ fn pause(seconds: Option<u64>) -> String {
     }
 }
 
-/// What the client says names the host it dialled, which is not told of the operator's own.
+/// What the client says names the host it dialed, which is not told of the operator's own.
 fn unreached(remote: RemoteSource, source: &HttpError) -> String {
     match remote {
         RemoteSource::Host(_) => source.to_string(),

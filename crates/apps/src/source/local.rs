@@ -79,7 +79,7 @@ impl Walk<'_> {
         };
         let path = fs::canonicalize(path).map_err(|source| unreadable(name, source))?;
         if !path.starts_with(self.root) {
-            return Err(Error::LeadsOut(shown(name)));
+            return Err(Error::EscapesRoot(shown(name)));
         }
         let kind = fs::metadata(&path).map_err(|source| unreadable(name, source))?;
         if kind.is_dir() {

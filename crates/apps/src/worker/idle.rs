@@ -10,14 +10,14 @@ use service::{AppConfigId, OrganizationId, TeamId, Time};
 /// How often it is looked for something to do.
 pub(super) const POLL: Duration = Duration::from_secs(1);
 /// A configuration without events is looked at less and less often, but at least this often.
-const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+const MAX_PAUSE: Duration = Duration::from_secs(5);
 /// A pause that ended this long ago belongs to a configuration that is no longer checked.
 const FORGOTTEN: Duration = Duration::from_mins(1);
 /// How long one look over all configurations waits for what cannot be read. The next look begins with other organizations.
-const MOST_FAILING: Duration = Duration::from_secs(2);
+const MAX_FAILING: Duration = Duration::from_secs(2);
 /// How often it is logged that the events of a team cannot be read, and of how many teams.
 const LOG_EVERY: Duration = Duration::from_mins(1);
-const MOST_LOGGED: usize = 100;
+const MAX_LOGGED: usize = 100;
 
 /// When each configuration that had nothing is looked at again.
 #[derive(Debug, Default)]
@@ -36,7 +36,7 @@ impl Pauses {
 
     pub(super) fn lengthen(&mut self, id: AppConfigId, now: Instant) {
         let before = self.0.get(&id).map_or(POLL / 2, |pause| pause.length);
-        let length = (before * 2).min(LONGEST_PAUSE);
+        let length = (before * 2).min(MAX_PAUSE);
         let until = now + length;
         self.0.insert(id, Pause { until, length });
     }
@@ -80,7 +80,7 @@ impl Quiet {
 
     /// The organization at which the look ends, because it has taken too long.
     pub(super) fn failed_for_long(&self) -> Option<OrganizationId> {
-        self.last_failed.filter(|_| self.failing >= MOST_FAILING)
+        self.last_failed.filter(|_| self.failing >= MAX_FAILING)
     }
 
     pub(super) fn note(&mut self, team: TeamId, cursor: &Cursor) {
@@ -100,7 +100,7 @@ pub(super) struct Failures(HashMap<TeamId, Instant>);
 impl Failures {
     pub(super) fn is_to_log(&mut self, team: TeamId, now: Instant) -> bool {
         self.0.retain(|_, logged| now < *logged + LOG_EVERY);
-        if self.0.len() >= MOST_LOGGED || self.0.contains_key(&team) {
+        if self.0.len() >= MAX_LOGGED || self.0.contains_key(&team) {
             return false;
         }
         self.0.insert(team, now);
@@ -138,10 +138,10 @@ mod tests {
             count: 0,
         };
         let [first, second] = [1, 2].map(|number| OrganizationId(uuid::Uuid::from_u128(number)));
-        quiet.note_failure(first, team, MOST_FAILING / 2);
+        quiet.note_failure(first, team, MAX_FAILING / 2);
         assert!(quiet.has(team, &cursor) && !quiet.has(other, &cursor));
         assert_eq!(quiet.failed_for_long(), None);
-        quiet.note_failure(second, other, MOST_FAILING / 2);
+        quiet.note_failure(second, other, MAX_FAILING / 2);
         assert_eq!(quiet.failed_for_long(), Some(second));
     }
 
@@ -150,7 +150,7 @@ mod tests {
         let (mut failures, start) = (Failures::default(), Instant::now());
         assert!(failures.is_to_log(TeamId(0), start) && !failures.is_to_log(TeamId(0), start));
         let logged = (0..1000).filter(|team| failures.is_to_log(TeamId(*team), start));
-        assert_eq!(logged.count(), MOST_LOGGED - 1);
+        assert_eq!(logged.count(), MAX_LOGGED - 1);
         assert!(failures.is_to_log(TeamId(0), start + LOG_EVERY));
     }
 
@@ -170,7 +170,7 @@ mod tests {
         }
         assert_eq!(pauses.0.keys().collect::<Vec<_>>(), [&there]);
         assert_eq!(
-            pauses.0[&there].length, LONGEST_PAUSE,
+            pauses.0[&there].length, MAX_PAUSE,
             "whoever is still looked at keeps the pause"
         );
     }

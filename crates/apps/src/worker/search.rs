@@ -7,7 +7,7 @@ use service::pipeline::{DueAfter, DueApp};
 use service::{AppConfigId, OrganizationId, Result};
 
 use super::idle::{Pauses, Quiet};
-use super::slots::{Duty, Floor};
+use super::slots::{SlotKind, SlotPool};
 use crate::apps::Apps;
 use crate::errors::log_unreadable;
 use crate::scheduler::{Pass, Permit, Work};
@@ -30,8 +30,8 @@ pub(super) enum What {
 impl Apps {
     /// Organizations that were idle, or have waited long, come first; under contention, fast ones come before slow ones. Tasks and
     /// events alternate, so that neither starves the other.
-    pub(super) async fn find(&self, duty: Duty, floor: &Floor) -> Result<Option<Found>> {
-        let takes_tasks = duty == Duty::Any;
+    pub(super) async fn find(&self, duty: SlotKind, floor: &SlotPool) -> Result<Option<Found>> {
+        let takes_tasks = duty == SlotKind::Any;
         let are_tasks_first = takes_tasks && self.core.are_tasks_next.fetch_xor(true, Ordering::Relaxed);
         let scheduler = &floor.scheduler;
         for &pass in scheduler.passes(takes_tasks, Instant::now()) {
@@ -53,7 +53,7 @@ impl Apps {
         &self,
         pass: Pass,
         (takes_tasks, are_tasks_first): (bool, bool),
-        floor: &Floor,
+        floor: &SlotPool,
         took: &mut Duration,
     ) -> Result<Option<Found>> {
         if are_tasks_first && let Some(found) = self.find_task(pass, floor).await? {
@@ -68,7 +68,7 @@ impl Apps {
         Ok(None)
     }
 
-    async fn find_task(&self, pass: Pass, floor: &Floor) -> Result<Option<Found>> {
+    async fn find_task(&self, pass: Pass, floor: &SlotPool) -> Result<Option<Found>> {
         let core = &self.core;
         let mut permit = None;
         let mut begin = |organization| {
@@ -86,7 +86,7 @@ impl Apps {
 
     /// A configuration for which something has come in. One slot looks at a time; the others wait for what it finds, and that is not
     /// part of what their looks take.
-    async fn find_events(&self, pass: Pass, floor: &Floor, took: &mut Duration) -> Result<Option<Found>> {
+    async fn find_events(&self, pass: Pass, floor: &SlotPool, took: &mut Duration) -> Result<Option<Found>> {
         let mut pauses = floor.pauses.lock().await;
         let begun = Instant::now();
         let found = self.find_events_in_turn(pass, floor, &mut pauses).await;
@@ -94,7 +94,7 @@ impl Apps {
         found
     }
 
-    async fn find_events_in_turn(&self, pass: Pass, floor: &Floor, pauses: &mut Pauses) -> Result<Option<Found>> {
+    async fn find_events_in_turn(&self, pass: Pass, floor: &SlotPool, pauses: &mut Pauses) -> Result<Option<Found>> {
         pauses.tidy(Instant::now());
         let mut quiet = Quiet::default();
         let mut round = self.core.events_of[pass.number()].take().await;
@@ -119,7 +119,7 @@ impl Apps {
         &self,
         mut after: DueAfter,
         pass: Pass,
-        floor: &Floor,
+        floor: &SlotPool,
         (pauses, quiet): (&mut Pauses, &mut Quiet),
     ) -> Result<Option<Found>> {
         loop {
@@ -146,7 +146,7 @@ impl Apps {
         &self,
         one: &DueApp,
         pass: Pass,
-        floor: &Floor,
+        floor: &SlotPool,
         (pauses, quiet): (&mut Pauses, &mut Quiet),
     ) -> Option<Permit> {
         let now = Instant::now();
@@ -165,7 +165,7 @@ impl Apps {
     }
 
     /// Whether it has any, as far as that can be read. Where it cannot, the other teams are looked at all the same.
-    async fn look_for_events(&self, one: &DueApp, floor: &Floor, quiet: &mut Quiet) -> bool {
+    async fn look_for_events(&self, one: &DueApp, floor: &SlotPool, quiet: &mut Quiet) -> bool {
         let begun = Instant::now();
         match self.has_events(one.team, &one.cursor).await {
             Ok(true) => return true,

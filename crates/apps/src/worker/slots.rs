@@ -13,13 +13,13 @@ const SLOTS_FOR_EVENTS: usize = 4;
 
 /// What a slot may do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Duty {
+pub(super) enum SlotKind {
     /// Hand over events alone: however long tasks take, and however many there are, they never take all slots.
     Events,
     Any,
 }
 
-impl Duty {
+impl SlotKind {
     /// Of each slot of a process that has so many. One that is alone does both.
     pub(super) fn of(slot: usize, slots: usize) -> Self {
         let reserved = if slots < 2 { 0 } else { slots.div_ceil(SLOTS_FOR_EVENTS) };
@@ -29,7 +29,7 @@ impl Duty {
 
 /// What the slots of a process share.
 #[derive(Debug)]
-pub(super) struct Floor {
+pub(super) struct SlotPool {
     pub(super) pauses: Mutex<Pauses>,
     failures: std::sync::Mutex<Failures>,
     pub(super) scheduler: Scheduler,
@@ -37,7 +37,7 @@ pub(super) struct Floor {
     aside: std::sync::Mutex<JoinSet<()>>,
 }
 
-impl Floor {
+impl SlotPool {
     pub(super) fn new(slots: usize) -> Self {
         Self {
             pauses: Mutex::default(),
@@ -63,10 +63,16 @@ mod tests {
     #[test]
     fn tasks_never_have_all_slots_and_always_have_some() {
         for slots in 2..50 {
-            let duties: Vec<Duty> = (0..slots).map(|slot| Duty::of(slot, slots)).collect();
-            assert!(duties.contains(&Duty::Events) && duties.contains(&Duty::Any), "{slots}");
+            let duties: Vec<SlotKind> = (0..slots).map(|slot| SlotKind::of(slot, slots)).collect();
+            assert!(
+                duties.contains(&SlotKind::Events) && duties.contains(&SlotKind::Any),
+                "{slots}"
+            );
         }
-        assert_eq!(Duty::of(0, 1), Duty::Any);
-        assert_eq!((0..4).filter(|slot| Duty::of(*slot, 4) == Duty::Events).count(), 1);
+        assert_eq!(SlotKind::of(0, 1), SlotKind::Any);
+        assert_eq!(
+            (0..4).filter(|slot| SlotKind::of(*slot, 4) == SlotKind::Events).count(),
+            1
+        );
     }
 }

@@ -121,7 +121,7 @@ async fn links_that_lead_out_are_refused_and_others_are_followed() {
     for target in ["../../outside/secret.ts", "../../outside", "/etc/passwd"] {
         disk.link(target, "apps/small/evil");
         let error = disk.read("small").await.unwrap_err();
-        assert!(matches!(error, Error::LeadsOut(name) if name == "evil"), "{target}");
+        assert!(matches!(error, Error::EscapesRoot(name) if name == "evil"), "{target}");
         fs::remove_file(disk.path("apps/small/evil")).unwrap();
     }
 }

@@ -9,6 +9,7 @@ use events::Incoming;
 use sandbox::{Layer, Program, Sandbox, Strictness};
 use serde_json::{Map, Value, json};
 use service::WorkerId;
+use service::pipeline::{Step, Stop, TaskOutcome};
 use testkit::external::Receiver;
 use testkit::{Kit, on_both};
 use tokio_util::sync::CancellationToken;
@@ -66,7 +67,7 @@ pub(crate) fn bodies(receiver: &Receiver) -> Vec<Value> {
 }
 
 /// More than a test reads.
-const MOST: events::Most = events::Most {
+const MAX: events::Most = events::Most {
     events: 10,
     bytes: 1 << 20,
 };
@@ -112,7 +113,7 @@ on_both! {
         assert_eq!(bodies(&receiver).len(), 1);
     }
 
-    async fn what_was_switched_off_gets_nothing_and_begins_where_it_is_switched_on(kit: Kit) {
+    async fn what_is_disabled_gets_nothing_and_begins_where_it_is_enabled(kit: Kit) {
         let receiver = Receiver::start();
         let config = run(&kit, "pipeline_destinations", HOOK, json!({ "url": receiver.url() })).await;
         kit.patch(&kit.admin.key, &config, json!({ "enabled": false })).await;
@@ -136,6 +137,64 @@ on_both! {
         let held = kit.service.claim_app(quick, id).await.unwrap().unwrap();
         assert!(!kit.service.renew_app_lease(&lost, &lost.cursor()).await.unwrap());
         assert!(kit.service.renew_app_lease(&held, &held.cursor()).await.unwrap());
+    }
+
+    /// Or what passed while it was disabled would be delivered after all.
+    async fn a_worker_lets_go_of_what_was_disabled_and_enabled_again(kit: Kit) {
+        let config = run(&kit, "pipeline_destinations", HOOK, json!({ "url": "https://example.com" })).await;
+        let id = config.trim_end_matches('/').rsplit('/').next().unwrap().parse().unwrap();
+        pass(&kit, 1);
+        let held = kit.service.claim_app(WorkerId(uuid::Uuid::nil()), id).await.unwrap().unwrap();
+        for enabled in [false, true] {
+            assert_eq!(kit.patch(&kit.admin.key, &config, json!({ "enabled": enabled })).await.status, 200);
+        }
+        assert!(!kit.service.renew_app_lease(&held, &held.cursor()).await.unwrap());
+        let step = Step { cursor: held.cursor(), failures: 0, error: None, beyond: None, stop: Stop::Done };
+        assert!(!kit.service.end_app_batch(&held, &step).await.unwrap());
+    }
+
+    /// It is not its fault, however long the others go on.
+    async fn an_app_that_others_preempt_is_neither_disabled_nor_loses_an_event(kit: Kit) {
+        let config = run(&kit, "pipeline_destinations", HOOK, json!({ "url": "https://example.com" })).await;
+        let id = config.trim_end_matches('/').rsplit('/').next().unwrap().parse().unwrap();
+        let mut first = None;
+        for _ in 0..50 {
+            pass(&kit, 6);
+            let held = kit.service.claim_app(WorkerId(uuid::Uuid::nil()), id).await.unwrap().expect("due again soon");
+            let cursor = *first.get_or_insert(held.cursor());
+            assert_eq!(held.cursor(), cursor, "nothing is given up");
+            let error = Some("stopped".to_owned());
+            let step = Step { cursor, failures: 0, error, beyond: None, stop: Stop::Preempted };
+            assert!(kit.service.end_app_batch(&held, &step).await.unwrap());
+        }
+        assert_eq!(kit.get(&kit.member.key, &config).await.body["enabled"], true);
+    }
+
+    async fn a_task_that_others_preempt_starts_again_soon_and_keeps_its_tries(kit: Kit) {
+        let code = r"
+            export const jobs = { send: async () => {} }
+            export async function runEveryDay() {}
+            export async function onEvent(event, { jobs }) { await jobs.send({}).runIn(1, 'hours') }
+        ";
+        let config = run(&kit, "pipeline_destinations", code, json!({})).await;
+        happen(&kit, &["a"]).await;
+        kit.run_apps().await;
+        kit.service.clock().advance(TimeDelta::days(1));
+        let reason = TaskOutcome::Postponed { reason: "others were waiting" };
+        let (mut days, mut sends) = (0, 0);
+        for _ in 0..20 {
+            let task = kit.service.claim_app_task(WorkerId(uuid::Uuid::nil()), kit.organization).await.unwrap();
+            let Some(task) = task else { break };
+            (days, sends) = if task.name == "send" { (days, sends + 1) } else { (days + 1, sends) };
+            kit.service.end_app_task(&task, reason).await.unwrap();
+            pass(&kit, 11);
+        }
+        assert!(days >= 5 && sends >= 9, "{days} {sends}");
+        let said = logged(&kit, &config).await;
+        assert!(said.contains(&"WARN send was postponed: others were waiting".to_owned()), "{said:?}");
+        let task = kit.service.claim_app_task(WorkerId(uuid::Uuid::nil()), kit.organization).await.unwrap().unwrap();
+        kit.service.end_app_task(&task, TaskOutcome::Failed { error: "no", is_retryable: true }).await.unwrap();
+        assert!(logged(&kit, &config).await.contains(&format!("ERROR {} failed: no", task.name)));
     }
 
     async fn a_receiver_that_fails_is_tried_again_and_what_follows_waits(kit: Kit) {
@@ -235,6 +294,27 @@ on_both! {
         assert_eq!((said.len(), count("WARN Stopped while handling several"), count("ERROR fatal")), (2, 1, 1), "{said:?}");
     }
 
+    /// Its request has been sent: it is not sent a second time to find out which event ended the app.
+    async fn an_event_that_sends_and_ends_the_app_is_handed_over_once(kit: Kit) {
+        let receiver = Receiver::start();
+        let code = r"
+            export async function onEvent(event, { config }) {
+                if (event.event === 'quiet') return
+                await fetch(config.url, { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify(event.event) })
+                if (event.event === 'fatal') new Array(1e9).fill(0).map(() => new Array(1e6).fill(0))
+            }
+        ";
+        let config = run(&kit, "pipeline_destinations", code, json!({ "url": receiver.url() })).await;
+        let mut names = ["quiet"; 100].to_vec();
+        names.insert(70, "fatal");
+        names.push("last");
+        happen(&kit, &names).await;
+        kit.run_apps().await;
+        assert_eq!(bodies(&receiver), ["fatal", "last"]);
+        let said = logged(&kit, &config).await;
+        assert!(said.len() == 1 && said[0].starts_with("ERROR fatal"), "{said:?}");
+    }
+
     async fn increments_at_the_same_time_lose_nothing(kit: Kit) {
         let code = r"
             export async function onEvent(event, { utils }) {
@@ -327,7 +407,7 @@ on_both! {
         assert_eq!(waiting().await, [0], "what is done no longer waits");
         pass(&kit, 1);
         let start = kit.service.clock().now() - TimeDelta::hours(1);
-        let found = kit.events.stored(kit.team.0, start, kit.service.clock().now(), 0, MOST).await.unwrap().events;
+        let found = kit.events.stored(kit.team.0, start, kit.service.clock().now(), 0, MAX).await.unwrap().events;
         let properties = |event: &events::Stored| serde_json::from_str(event.properties.get()).unwrap();
         let names: Vec<(&str, Value)> = found.iter().map(|event| (event.event.as_str(), properties(event))).collect();
         assert_eq!(names.len(), 2, "{names:?} {:?}", logged(&kit, &config).await);
@@ -338,7 +418,7 @@ on_both! {
         pass(&kit, 120);
         kit.run_apps().await;
         pass(&kit, 1);
-        let found = kit.events.stored(kit.team.0, start, kit.service.clock().now(), 0, MOST).await.unwrap().events;
+        let found = kit.events.stored(kit.team.0, start, kit.service.clock().now(), 0, MAX).await.unwrap().events;
         assert_eq!(found.len(), 2);
     }
 

@@ -14,7 +14,7 @@ use url::{Host, Url};
 
 /// The largest discovery document, list of keys or claims: a few times what large providers send. As values they take many times the
 /// memory of their text, and who administers a domain chooses who sends them.
-pub const MOST_RESPONSE_BYTES: usize = 64 * 1024;
+pub const MAX_RESPONSE_BYTES: usize = 64 * 1024;
 
 /// Carries out one HTTP request, without following redirects. Implemented by closures.
 pub trait Fetch: Sync {
@@ -59,8 +59,8 @@ impl<'c, H: Fetch> AsyncHttpClient<'c> for Checked<'_, H> {
             let url = Url::parse(&url).map_err(|_| FetchError::Endpoint { host: url })?;
             check_endpoint(&url)?;
             let response = self.0.fetch(request).await?;
-            if response.body().len() > MOST_RESPONSE_BYTES {
-                let cause = format!("the provider's response is larger than {MOST_RESPONSE_BYTES} bytes");
+            if response.body().len() > MAX_RESPONSE_BYTES {
+                let cause = format!("the provider's response is larger than {MAX_RESPONSE_BYTES} bytes");
                 return Err(FetchError::Failed(cause.into()));
             }
             if has_reserved_name(response.body()) {

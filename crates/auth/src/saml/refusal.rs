@@ -96,9 +96,9 @@ impl std::fmt::Display for Rule {
 
 /// A value from a document, fit for a sentence: quoted, without line breaks, and short.
 pub(super) fn shown(value: &str) -> String {
-    const LONGEST: usize = 120;
+    const MAX_LENGTH: usize = 120;
     let mut characters = value.chars();
-    let start: String = characters.by_ref().take(LONGEST).collect();
+    let start: String = characters.by_ref().take(MAX_LENGTH).collect();
     let rest = if characters.next().is_some() { " …" } else { "" };
     format!("{start:?}{rest}")
 }

@@ -7,7 +7,7 @@ use qrcode::{Color, EcLevel, QrCode};
 /// Readers want four modules of white around the code.
 const QUIET: usize = 4;
 
-/// Draws a QR code: black on white whatever the page's colours are, as readers need it. None if the text is too long.
+/// Draws a QR code: black on white whatever the page's colors are, as readers need it. None if the text is too long.
 pub fn qr_svg(text: &str) -> Option<String> {
     let code = QrCode::with_error_correction_level(text, EcLevel::M).ok()?;
     let size = code.width() + 2 * QUIET;

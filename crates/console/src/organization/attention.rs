@@ -11,7 +11,7 @@ use super::{apps, domains, exports};
 use crate::show;
 
 /// What is longer is cut: the whole of it is where the link leads.
-const LONGEST_REASON: usize = 200;
+const MAX_REASON: usize = 200;
 
 /// One thing to look at, and where.
 pub(super) struct Item {
@@ -127,7 +127,7 @@ fn of_use(used: &AppUse) -> Item {
     let text = format!("{} was disabled for {}", used.app_name, used.team_name);
     // Apps may say as much as they like.
     let error = used.latest_error.as_deref().unwrap_or_default();
-    let mut why: String = error.chars().take(LONGEST_REASON).collect();
+    let mut why: String = error.chars().take(MAX_REASON).collect();
     if why.len() < error.len() {
         why.push('…');
     }

@@ -73,7 +73,7 @@ struct MembersQuery {
 }
 
 /// As much as the API takes, too.
-const LONGEST_SEARCH: usize = 200;
+const MAX_SEARCH: usize = 200;
 
 async fn list(
     State(service): State<Service>,
@@ -81,7 +81,7 @@ async fn list(
     InQuery(asked): InQuery<MembersQuery>,
 ) -> Result<Response, Failure> {
     let place = PageNumber::read(&asked.page);
-    let search: String = asked.search.trim().chars().take(LONGEST_SEARCH).collect();
+    let search: String = asked.search.trim().chars().take(MAX_SEARCH).collect();
     let filter = MemberFilter {
         email: None,
         search: (!search.is_empty()).then(|| search.clone()),

@@ -9,7 +9,7 @@ use crate::show;
 use crate::visitor::Account;
 
 /// As many as the switcher shows; the list has all of them.
-const MOST_IN_SWITCHER: i64 = 12;
+const MAX_IN_SWITCHER: i64 = 12;
 
 /// An organization that somebody belongs to.
 #[derive(Debug, Clone)]
@@ -23,7 +23,7 @@ pub(crate) struct Membership {
 
 /// The organizations that one belongs to and can reach now, newest first.
 pub(crate) async fn memberships(service: &Service, account: &Account) -> Result<Page<Membership>, Failure> {
-    memberships_in(service, account, Window::new(Some(MOST_IN_SWITCHER), None)).await
+    memberships_in(service, account, Window::new(Some(MAX_IN_SWITCHER), None)).await
 }
 
 pub(crate) async fn memberships_in(

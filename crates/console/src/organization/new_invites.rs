@@ -8,7 +8,7 @@ use axum::routing::get;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use service::access::WriteInvites;
-use service::invites::{Fresh, MOST_AT_ONCE, NewInvite};
+use service::invites::{Fresh, MAX_AT_ONCE, NewInvite};
 use service::{Error, Level, Service};
 
 use super::OrganizationAccess;
@@ -24,7 +24,7 @@ use crate::state::Console;
 use crate::visitor::Sent;
 
 /// As long as the words in a mail may be.
-const LONGEST_MESSAGE: usize = 2000;
+const MAX_MESSAGE: usize = 2000;
 
 pub(super) fn routes() -> Router<Console> {
     Router::new().route("/organizations/{organization}/invites/new/", get(ask).post(create))
@@ -76,15 +76,15 @@ impl InvitesForm {
                 "enter at least one email address",
             ));
         }
-        if people.len() > MOST_AT_ONCE {
+        if people.len() > MAX_AT_ONCE {
             let detail = format!(
-                "this list has {} addresses: invite at most {MOST_AT_ONCE} at a time",
+                "this list has {} addresses: invite at most {MAX_AT_ONCE} at a time",
                 people.len()
             );
             return Err(Error::invalid("addresses", "max_length", detail));
         }
         let message = self.message.replace("\r\n", "\n");
-        if message.chars().count() > LONGEST_MESSAGE {
+        if message.chars().count() > MAX_MESSAGE {
             let detail = "use at most 2,000 characters";
             return Err(Error::invalid("message", "max_length", detail));
         }
@@ -174,7 +174,7 @@ fn form(
     problems: &Problems,
 ) -> Response {
     let hint = format!(
-        "One per line or comma-separated. “Ann Lee <ann@example.com>” works, too. At most {MOST_AT_ONCE} at a time. \
+        "One per line or comma-separated. “Ann Lee <ann@example.com>” works, too. At most {MAX_AT_ONCE} at a time. \
          Each invite expires in {}.",
         show::counted(service.instance().invite_days, "day")
     );

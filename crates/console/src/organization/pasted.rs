@@ -9,7 +9,7 @@ pub(super) struct Pasted {
 }
 
 /// As long as a first name may be.
-const LONGEST_NAME: usize = 30;
+const MAX_NAME: usize = 30;
 
 /// Everything that could be meant as an address, in order. What is none is for the service to say.
 pub(super) fn read(text: &str) -> Vec<Pasted> {
@@ -35,7 +35,7 @@ fn entries(part: &str) -> Vec<Pasted> {
 fn first_name(name: &str) -> Option<String> {
     let name = name.trim().trim_matches(['"', '\'']);
     let first = name.split_whitespace().next()?;
-    let clean: String = first.chars().filter(|c| !c.is_control()).take(LONGEST_NAME).collect();
+    let clean: String = first.chars().filter(|c| !c.is_control()).take(MAX_NAME).collect();
     (!clean.is_empty() && !clean.contains('@')).then_some(clean)
 }
 

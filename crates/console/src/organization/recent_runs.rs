@@ -52,12 +52,12 @@ impl HtmlSafe for RecentRuns {}
 pub(super) enum RunState {
     Done,
     Failed,
-    UnderWay,
+    InProgress,
     Stopped,
 }
 
 impl RunState {
-    pub(super) const ALL: [Self; 4] = [Self::Done, Self::Failed, Self::UnderWay, Self::Stopped];
+    pub(super) const ALL: [Self; 4] = [Self::Done, Self::Failed, Self::InProgress, Self::Stopped];
 
     pub(super) fn of(status: RunStatus) -> Self {
         match status {
@@ -65,7 +65,7 @@ impl RunState {
             RunStatus::Failed | RunStatus::FailedRetryable | RunStatus::TimedOut | RunStatus::FailedBilling => {
                 Self::Failed
             }
-            RunStatus::Starting | RunStatus::Running => Self::UnderWay,
+            RunStatus::Starting | RunStatus::Running => Self::InProgress,
             RunStatus::Cancelled | RunStatus::Terminated | RunStatus::ContinuedAsNew => Self::Stopped,
         }
     }
@@ -74,7 +74,7 @@ impl RunState {
         match self {
             Self::Done => "succeeded",
             Self::Failed => "failed",
-            Self::UnderWay => "running",
+            Self::InProgress => "running",
             Self::Stopped => "cancelled",
         }
     }
@@ -83,18 +83,18 @@ impl RunState {
         match self {
             Self::Done => "run-done",
             Self::Failed => "run-failed",
-            Self::UnderWay => "run-under-way",
+            Self::InProgress => "run-under-way",
             Self::Stopped => "run-stopped",
         }
     }
 
-    /// Colour alone must not tell: what failed stands out, and what was called off is as high as if it were done, but
+    /// Color alone must not tell: what failed stands out, and what was called off is as high as if it were done, but
     /// hollow.
     const fn height(self) -> usize {
         match self {
             Self::Failed => HEIGHT,
             Self::Done | Self::Stopped => 12,
-            Self::UnderWay => 8,
+            Self::InProgress => 8,
         }
     }
 

@@ -36,7 +36,7 @@ impl<'a> Scene<'a> {
         }
     }
 
-    /// At 13:30: the hour of 9 is delivered, 10 and 11 are missing, 12 has failed, 13 is under way.
+    /// At 13:30: the hour of 9 is delivered, 10 and 11 are missing, 12 has failed, 13 is in progress.
     pub(crate) async fn with_a_gap(kit: &'a Kit) -> Self {
         let scene = Self::new(kit, Interval::Hour).await;
         scene.capture().await;

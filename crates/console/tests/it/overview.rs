@@ -4,7 +4,7 @@ use service::batch_exports::{
     Choice, DestinationInput, ExportName, ExportRest, Interval, NewExport, Outcome, Progress,
 };
 use service::domains::{DomainPatch, NewDomain};
-use service::pipeline::{App, AppFields, AppName, Collection, MOST_FAILURES, NewApp, PluginType, Step, Stop};
+use service::pipeline::{App, AppFields, AppName, Collection, MAX_FAILURES, NewApp, PluginType, Step, Stop};
 use service::{AppConfigId, Level, Rotation, WorkerId};
 
 use crate::kit::{Answer, Kit, between};
@@ -241,7 +241,7 @@ async fn give_up(kit: &Kit, config: &str, error: &str) {
     let job = claimed.expect("the service does it").expect("it is due");
     let step = Step {
         cursor: job.cursor(),
-        failures: MOST_FAILURES,
+        failures: MAX_FAILURES,
         error: Some(error.to_owned()),
         beyond: None,
         stop: Stop::Done,

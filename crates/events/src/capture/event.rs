@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use super::envelope::Envelope;
-use super::refusal::{MOST_EVENTS, Refusal};
+use super::refusal::{MAX_EVENTS, Refusal};
 use super::time;
 use crate::names::cut;
 use crate::{Incoming, Time};
@@ -126,7 +126,7 @@ impl<'de> Visitor<'de> for BatchVisitor {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Batch, A::Error> {
         let mut events = Vec::new();
-        while events.len() < MOST_EVENTS {
+        while events.len() < MAX_EVENTS {
             match items.next_element::<Raw>()? {
                 Some(raw) if raw.batch.is_some() => return Err(A::Error::custom(NESTED)),
                 Some(raw) => events.push(raw),

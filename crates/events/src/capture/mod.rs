@@ -4,8 +4,8 @@ mod envelope;
 mod estimate;
 mod event;
 mod refusal;
+mod sanitize;
 mod scan;
-mod tidy;
 mod time;
 mod unpack;
 
@@ -19,8 +19,8 @@ use crate::Incoming;
 pub use envelope::{Envelope, Parameters};
 pub use estimate::{estimate, estimate_values};
 use event::{Body, Raw};
-pub use refusal::{MOST_BYTES, MOST_EVENTS, MOST_PACKED_BYTES, Refusal};
-pub use scan::{Candidate, FIRST_SCANNED_BYTES, MOST_SCANNED_BYTES, Progress, TokenScan, most_scanned};
+pub use refusal::{MAX_BYTES, MAX_EVENTS, MAX_PACKED_BYTES, Refusal};
+pub use scan::{Candidate, FIRST_SCANNED_BYTES, MAX_SCANNED_BYTES, Progress, TokenScan, most_scanned};
 pub use unpack::{claimed_size, is_json, unpack};
 
 /// Events of one team, which is known by its token.
@@ -32,7 +32,7 @@ pub struct Captured {
 
 /// Reads the events of a body that was unpacked. How much memory that takes, [`estimate`] says.
 pub fn parse(mut text: Vec<u8>, envelope: &Envelope<'_>) -> Result<Captured, Refusal> {
-    tidy::replace_bad_escapes(&mut text);
+    sanitize::replace_bad_escapes(&mut text);
     let text = String::from_utf8(text).unwrap_or_else(|bad| String::from_utf8_lossy(bad.as_bytes()).into_owned());
     if has_reserved_name(text.as_bytes()) {
         return Err(Refusal::Unreadable(format!("names cannot start with {RESERVED}")));

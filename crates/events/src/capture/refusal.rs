@@ -1,13 +1,13 @@
 //! Why a body is refused, and how large one may be.
 
-use crate::{MOST_EVENT_BYTES, MOST_UNSET};
+use crate::{MAX_EVENT_BYTES, MAX_UNSET};
 
 /// How large a body may be as it comes over the wire.
-pub const MOST_PACKED_BYTES: usize = 20 * 1024 * 1024;
+pub const MAX_PACKED_BYTES: usize = 20 * 1024 * 1024;
 /// How large it may be once it is unpacked.
-pub const MOST_BYTES: usize = 64 * 1024 * 1024;
+pub const MAX_BYTES: usize = 64 * 1024 * 1024;
 /// How many events one body may hold.
-pub const MOST_EVENTS: usize = 100_000;
+pub const MAX_EVENTS: usize = 100_000;
 
 /// Why a body was not taken. All of it is refused, never a part.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -16,17 +16,13 @@ pub enum Refusal {
     Empty,
     #[error("Invalid request body: {0}.")]
     Unreadable(String),
-    #[error(
-        "The request body is too large. Send at most {MOST_PACKED_BYTES} bytes, and {MOST_BYTES} when uncompressed."
-    )]
+    #[error("The request body is too large. Send at most {MAX_PACKED_BYTES} bytes, and {MAX_BYTES} when uncompressed.")]
     TooLarge,
     #[error("No api_key found at the start of this large body. Put it before the events, or send it as ?token=.")]
     TokenTooFar,
-    #[error(
-        "Event {0} is too large: at most {MOST_EVENT_BYTES} bytes of properties, and {MOST_UNSET} names in $unset."
-    )]
+    #[error("Event {0} is too large: at most {MAX_EVENT_BYTES} bytes of properties, and {MAX_UNSET} names in $unset.")]
     EventTooLarge(usize),
-    #[error("A batch can have at most {MOST_EVENTS} events.")]
+    #[error("A batch can have at most {MAX_EVENTS} events.")]
     TooMany,
     #[error("Unsupported compression. Use gzip, or none.")]
     UnknownPacking,

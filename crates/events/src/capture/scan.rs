@@ -10,13 +10,13 @@ use std::io::Write;
 use flate2::write::MultiGzDecoder;
 
 use self::lexer::Lexer;
-pub use self::lexer::{Candidate, MOST_SCANNED_BYTES, Progress};
+pub use self::lexer::{Candidate, MAX_SCANNED_BYTES, Progress};
 use super::unpack::{GZIP, most_packed};
 
 /// So much of it is read whatever the body is. More is read only of what was not compressed better than events ever are:
 /// who makes us read much has to send something for it.
 pub const FIRST_SCANNED_BYTES: usize = 512 * 1024;
-const MOST_TIMES_PACKED: usize = 64;
+const MAX_TIMES_PACKED: usize = 64;
 /// No more than half a megabyte comes out of so many bytes of gzip.
 const UNPACKED_AT_ONCE: usize = 512;
 
@@ -50,8 +50,8 @@ impl Default for TokenScan {
 /// How large a body may be that has so many bytes when it is packed, for it to be searched.
 pub fn most_scanned(packed: usize) -> usize {
     packed
-        .saturating_mul(MOST_TIMES_PACKED)
-        .clamp(FIRST_SCANNED_BYTES, MOST_SCANNED_BYTES)
+        .saturating_mul(MAX_TIMES_PACKED)
+        .clamp(FIRST_SCANNED_BYTES, MAX_SCANNED_BYTES)
 }
 
 impl TokenScan {

@@ -48,7 +48,7 @@ fn envelope(query: &str) -> Sent<'_> {
         encoding: "",
         address: None,
         unnamed: None,
-        most_bytes: MOST_BYTES,
+        most_bytes: MAX_BYTES,
         now: now(),
     }
 }
@@ -194,14 +194,14 @@ fn memory_is_asked_for_before_it_is_used() {
     lying[end..].copy_from_slice(&7_u32.to_le_bytes());
     for (packed, is_honest) in [(packed, true), (lying, false)] {
         let mut asked = 0;
-        let unpacked = unpack(&packed, MOST_BYTES, &mut |bytes| {
+        let unpacked = unpack(&packed, MAX_BYTES, &mut |bytes| {
             asked += bytes;
             Ok::<_, Refusal>(())
         });
         // What lies is damaged, but was read before that was known.
         assert_eq!(unpacked.is_ok(), is_honest);
         assert!((text.len()..2 * text.len()).contains(&asked), "{asked}");
-        let refused = unpack(&packed, MOST_BYTES, &mut |bytes| {
+        let refused = unpack(&packed, MAX_BYTES, &mut |bytes| {
             asked += bytes;
             if asked > 100_000 { Err(Refusal::TooMany) } else { Ok(()) }
         });
@@ -219,8 +219,8 @@ fn what_is_too_deep_or_too_long_is_refused() {
     assert!(matches!(read(deep), Err(Refusal::Unreadable(_))));
     let item = r#"{"event":"e","distinct_id":"d"}"#;
     let batch = |count: usize| format!(r#"{{"token":"t","batch":[{}]}}"#, vec![item; count].join(","));
-    assert_eq!(read(batch(MOST_EVENTS + 1)), Err(Refusal::TooMany));
-    assert_eq!(read(batch(MOST_EVENTS)).unwrap().events.len(), MOST_EVENTS);
+    assert_eq!(read(batch(MAX_EVENTS + 1)), Err(Refusal::TooMany));
+    assert_eq!(read(batch(MAX_EVENTS)).unwrap().events.len(), MAX_EVENTS);
     let nested = r#"{"token":"t","batch":[{"batch":[]}]}"#;
     assert!(matches!(read(nested), Err(Refusal::Unreadable(_))));
 }

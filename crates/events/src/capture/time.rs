@@ -10,7 +10,7 @@ const FURTHEST_AHEAD: TimeDelta = TimeDelta::hours(23);
 /// What both engines can store.
 const EARLIEST: NaiveDate = NaiveDate::from_ymd_opt(1900, 1, 1).expect("a date");
 /// Numbers above are milliseconds: in seconds this is the year 5138.
-const MOST_SECONDS: i64 = 100_000_000_000;
+const MAX_SECONDS: i64 = 100_000_000_000;
 
 /// What a sender knows about the time of an event.
 #[derive(Debug, Clone, Copy)]
@@ -67,7 +67,7 @@ fn from_text(text: &str) -> Option<Time> {
 }
 
 fn from_number(number: i64) -> Option<Time> {
-    if number.abs() > MOST_SECONDS {
+    if number.abs() > MAX_SECONDS {
         DateTime::from_timestamp_millis(number)
     } else {
         DateTime::from_timestamp(number, 0)

@@ -14,7 +14,7 @@ pub(super) const GZIP: [u8; 3] = [0x1f, 0x8b, 8];
 /// Memory is asked for in steps of at least this.
 const STEP: usize = 16 * 1024;
 /// A form that holds base64 that holds gzip that holds JSON is as deep as SDKs ever went.
-const MOST_LAYERS: usize = 4;
+const MAX_LAYERS: usize = 4;
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &alphabet::STANDARD,
     GeneralPurposeConfig::new()
@@ -29,22 +29,22 @@ pub(super) fn is_known(packing: &str) -> bool {
 }
 
 /// No more than so many bytes come out of one of gzip.
-const MOST_TIMES_PACKED: usize = 1032;
+const MAX_TIMES_PACKED: usize = 1032;
 
 /// Gzip is never longer than twice what it holds, and this. Empty blocks take long to read, and no encoder writes many.
-const MOST_OVERHEAD: usize = 64 * 1024;
+const MAX_OVERHEAD: usize = 64 * 1024;
 /// How much of gzip is unpacked before its length is looked at.
 const AT_ONCE: usize = 64 * 1024;
 
 /// How long gzip may be that holds so much.
 pub(super) fn most_packed(unpacked: usize) -> usize {
-    MOST_OVERHEAD + 2 * unpacked
+    MAX_OVERHEAD + 2 * unpacked
 }
 
 /// How large gzip says that it becomes, as far as that is possible. It may lie.
 pub fn claimed_size(bytes: &[u8]) -> Option<usize> {
     let size = bytes.last_chunk::<4>().filter(|_| bytes.starts_with(&GZIP))?;
-    let possible = bytes.len().saturating_mul(MOST_TIMES_PACKED);
+    let possible = bytes.len().saturating_mul(MAX_TIMES_PACKED);
     Some((u32::from_le_bytes(*size) as usize).min(possible))
 }
 
@@ -61,7 +61,7 @@ pub fn unpack<E: From<Refusal>>(
 ) -> Result<Vec<u8>, E> {
     let mut bytes = Cow::Borrowed(bytes);
     let mut is_gunzipped = false;
-    for _ in 0..=MOST_LAYERS {
+    for _ in 0..=MAX_LAYERS {
         if bytes.starts_with(&GZIP) {
             // Gzip can hold so much gzip of nothing that a few bytes take seconds.
             if std::mem::replace(&mut is_gunzipped, true) {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
 use super::people::changed_values;
-use crate::fair_queue::Turn;
+use crate::fair_queue::QueueKey;
 use crate::persons::Sender;
 use crate::{Hold, Incoming, Result, Time, persons, size};
 
@@ -16,7 +16,7 @@ const PART: usize = 5_000;
 /// Those who sent little wait noticeably for what is more work than this.
 pub(super) const LITTLE_WORK: usize = PART / 2;
 /// Whoever waited longer than this has no time left for the rest.
-pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(8);
+pub(super) const MAX_WAIT: Duration = Duration::from_secs(8);
 /// An event whose distinct id is not longer is no more work than others.
 const USUAL_ID: usize = 48;
 /// For those who are merged all their ids are looked up. That is as much work as so many bytes of ids.
@@ -61,7 +61,7 @@ impl Append {
         (append, answer)
     }
 
-    pub(super) fn turn(&self) -> Turn {
+    pub(super) fn turn(&self) -> QueueKey {
         self.hold.turn(self.team)
     }
 
@@ -76,7 +76,7 @@ impl Append {
 
     /// Whether it has waited for too long.
     pub(super) fn is_late(&self) -> bool {
-        self.since.elapsed() >= LONGEST_WAIT
+        self.since.elapsed() >= MAX_WAIT
     }
 }
 

@@ -16,9 +16,9 @@ const TIME: Duration = Duration::from_mins(1);
 /// How much of an error's text is kept, and how large a small result may be.
 const ERROR_LIMIT: usize = 64 * 1024;
 const TEXT_LIMIT: usize = 64 * 1024 * 1024;
-const LONGEST_MESSAGE: usize = 1000;
+const MAX_MESSAGE: usize = 1000;
 /// Parameters that would make a longer URL travel as a form.
-const LONGEST_URL: usize = 16 * 1024;
+const MAX_URL: usize = 16 * 1024;
 const BOUNDARY: &str = "hedgerow-7f1c2b9a0d";
 
 /// A connection to one database, as one user. Nothing it shows holds the password.
@@ -206,7 +206,7 @@ impl Client {
                 url.query_pairs_mut().append_pair("query", &sql);
                 data
             }
-            None if size > LONGEST_URL => {
+            None if size > MAX_URL => {
                 request = request.header(CONTENT_TYPE, format!("multipart/form-data; boundary={BOUNDARY}"));
                 form(&sql, &parameters).into()
             }
@@ -253,7 +253,7 @@ pub(crate) fn refusal(text: &str, code: Option<u32>) -> Option<Error> {
     if code == THROWN {
         return Some(Error::TooLarge);
     }
-    let end = text.floor_char_boundary(text.len().min(LONGEST_MESSAGE));
+    let end = text.floor_char_boundary(text.len().min(MAX_MESSAGE));
     Some(Error::Refused {
         code,
         message: text[..end].trim_end().to_owned(),

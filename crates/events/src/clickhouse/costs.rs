@@ -160,7 +160,7 @@ mod tests {
     use super::*;
     use crate::{Hold, Time};
 
-    const MOST: usize = 2 << 20;
+    const MAX: usize = 2 << 20;
 
     /// So many events of as many names who are not known.
     fn append(count: usize, properties: &Value) -> Append {
@@ -185,26 +185,26 @@ mod tests {
     fn small_values_are_more_work_than_their_text() {
         let values: Map<String, Value> = (0..9_990).map(|n| (format!("{n:x}"), json!(1))).collect();
         let text = json!(values).to_string().len();
-        assert!(12 * text < MOST, "little text");
+        assert!(12 * text < MAX, "little text");
         let people = People::default();
         for properties in [json!({"$set": values}), json!({"$set_once": {"a": values}})] {
-            assert!(work(&append(12, &properties), &people, MOST) > MOST);
+            assert!(work(&append(12, &properties), &people, MAX) > MAX);
         }
-        assert!(work(&append(12, &json!({"a": values})), &people, MOST) < MOST / 2);
+        assert!(work(&append(12, &json!({"a": values})), &people, MAX) < MAX / 2);
     }
 
     #[test]
     fn no_more_is_looked_at_than_decides() {
         let large = json!({"$set": {"a": "x".repeat(100_000)}});
-        let found = work(&append(200, &large), &People::default(), MOST);
-        assert!((MOST..10_000_000 + MOST).contains(&found), "{found}");
+        let found = work(&append(200, &large), &People::default(), MAX);
+        assert!((MAX..10_000_000 + MAX).contains(&found), "{found}");
         assert!(found < work(&append(200, &large), &People::default(), usize::MAX));
     }
 
     #[test]
     fn what_events_carry_of_their_own_is_work() {
         let own = json!({"a": "x".repeat(17_000)});
-        assert!(work(&append(240, &own), &People::default(), MOST) < MOST);
-        assert!(work(&append(260, &own), &People::default(), MOST) > MOST);
+        assert!(work(&append(240, &own), &People::default(), MAX) < MAX);
+        assert!(work(&append(260, &own), &People::default(), MAX) > MAX);
     }
 }

@@ -39,7 +39,7 @@ const ALL: Most = Most {
 };
 
 /// How many bytes of remembered properties are compared with what events set. Past that it is less work to look persons up.
-const MOST_COMPARED: usize = 256 << 10;
+const MAX_COMPARED: usize = 256 << 10;
 /// How many bytes of properties are worked on at a stretch.
 const YIELDING_AFTER: usize = 256 << 10;
 /// An append that is no more work, in bytes of properties, never waits for others that are much.
@@ -295,7 +295,7 @@ fn wanted(group: &[Append], people: &People, seen: &HashSet<(i64, Uuid)>) -> (Ve
         if touches_properties(event) {
             compared += people.bytes_of(&name);
         }
-        if compared > MOST_COMPARED || !people.leaves_as_is(&name, event) {
+        if compared > MAX_COMPARED || !people.leaves_as_is(&name, event) {
             unknown.push(name);
         }
     }

@@ -8,14 +8,14 @@ use uuid::Uuid;
 use super::address::Tables;
 use super::client::{Client, Statement, identifier, pair};
 use super::people::{Id, Name, Owner, People, Person};
-use crate::persons::{MOST_PROPERTY_BYTES, NO_PROPERTIES, person_id};
+use crate::persons::{MAX_PROPERTY_BYTES, NO_PROPERTIES, person_id};
 use crate::{Error, Result, Time};
 
 /// How many bytes of properties one question asks for: answers are not longer than 64 MiB, and escaped.
-const MOST_ANSWERED: usize = 16 << 20;
+const MAX_ANSWERED: usize = 16 << 20;
 
 /// How many persons are asked for with all their names at once.
-const MOST_UNITED: usize = 1_000;
+const MAX_UNITED: usize = 1_000;
 
 /// How much is read at once: answers have a limit, and others wait in the meantime. Persons past that are left out.
 #[derive(Debug, Clone, Copy)]
@@ -27,7 +27,7 @@ pub(super) struct Most {
 }
 
 /// A parameter of a form must stay below the server's limit for a field, which is 128 KiB.
-const LONGEST_LIST: usize = 120 * 1024;
+const MAX_LIST: usize = 120 * 1024;
 
 /// A condition on both columns at once finds the rows by the key of each table, or its index.
 const THESE_PERSONS: &str =
@@ -77,7 +77,7 @@ async fn all_names(
     let mut left = Vec::from_iter(persons);
     let mut room = most;
     while room > 0 && !left.is_empty() {
-        let some = left.split_off(left.len().saturating_sub(MOST_UNITED));
+        let some = left.split_off(left.len().saturating_sub(MAX_UNITED));
         let condition = format!(
             "(team_id, person_id) IN {THESE_PERSONS} \
              ORDER BY count() OVER (PARTITION BY team_id, person_id), team_id, person_id LIMIT {room}"
@@ -173,7 +173,7 @@ fn in_order(ids: &[Id], sizes: &HashMap<Id, usize>) -> Vec<(usize, Id)> {
 fn portions(sizes: &[(usize, Id)], most_read: usize, people: &mut People) -> Vec<Vec<Id>> {
     let (mut portions, mut read, mut of_last) = (Vec::<Vec<Id>>::new(), 0, usize::MAX);
     for &(size, id) in sizes {
-        if size > MOST_PROPERTY_BYTES {
+        if size > MAX_PROPERTY_BYTES {
             // From before there was a limit. They are not read: they may take all memory.
             people
                 .persons
@@ -189,7 +189,7 @@ fn portions(sizes: &[(usize, Id)], most_read: usize, people: &mut People) -> Vec
         read += size;
         of_last = of_last.saturating_add(size);
         match portions.last_mut() {
-            Some(last) if of_last <= MOST_ANSWERED => last.push(id),
+            Some(last) if of_last <= MAX_ANSWERED => last.push(id),
             _ => {
                 portions.push(vec![id]);
                 of_last = size;
@@ -234,7 +234,7 @@ fn short(items: &[String]) -> impl Iterator<Item = &[String]> {
     let mut size = 0;
     items.chunk_by(move |item, _| {
         size += item.len() + 1;
-        let fits = size < LONGEST_LIST;
+        let fits = size < MAX_LIST;
         size = if fits { size } else { 0 };
         fits
     })
@@ -276,7 +276,7 @@ mod tests {
         let items = vec!["x".repeat(1000); 500];
         let pieces: Vec<_> = short(&items).collect();
         assert!(pieces.len() > 2);
-        assert!(pieces.iter().all(|piece| piece.len() * 1001 <= LONGEST_LIST + 1001));
+        assert!(pieces.iter().all(|piece| piece.len() * 1001 <= MAX_LIST + 1001));
         assert_eq!(pieces.iter().map(|piece| piece.len()).sum::<usize>(), 500);
     }
 

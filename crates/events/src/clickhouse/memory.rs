@@ -6,14 +6,14 @@ use std::time::{Duration, Instant};
 use uuid::Uuid;
 
 use super::people::{Id, Name, Owner, People, Person};
-use crate::remembered::Remembered;
+use crate::recent_uuids::Remembered;
 
 /// How long a person may be remembered: so old may the properties be that an event carries.
 const FRESH: Duration = Duration::from_secs(10);
 /// How many names are remembered.
-const MOST_NAMES: usize = 50_000;
+const MAX_NAMES: usize = 50_000;
 /// How many bytes of properties of persons.
-const MOST_BYTES: usize = 64 * 1024 * 1024;
+const MAX_BYTES: usize = 64 * 1024 * 1024;
 
 #[derive(Debug, Default)]
 pub(super) struct Memory {
@@ -48,7 +48,7 @@ impl Memory {
 
     /// Remembers those who were looked up or changed; the rest gets no younger by being used.
     pub(super) fn remember(&mut self, people: &People, looked_up: &HashSet<Name>) {
-        if self.owners.len() > MOST_NAMES || self.bytes > MOST_BYTES {
+        if self.owners.len() > MAX_NAMES || self.bytes > MAX_BYTES {
             self.forget_people();
         }
         let now = Instant::now();
@@ -68,7 +68,7 @@ impl Memory {
     /// One who was not read as a whole is read again the next time.
     fn remember_person(&mut self, id: Id, people: &People, now: Instant) {
         let person = &people.persons[&id];
-        if people.left_out.contains(&id) || self.bytes > MOST_BYTES {
+        if people.left_out.contains(&id) || self.bytes > MAX_BYTES {
             self.persons.remove(&id);
             return;
         }

@@ -47,13 +47,13 @@ pub use client::{Client, Statement, identifier};
 pub const SETTLED_AFTER: TimeDelta = TimeDelta::seconds(30);
 
 /// How long a scan may go on, and how long it may be silent.
-const LONGEST_SCAN: u64 = 6 * 60 * 60;
+const MAX_SCAN: u64 = 6 * 60 * 60;
 const SILENCE: Duration = Duration::from_mins(5);
 
 /// How much memory ClickHouse has for a query of a tenant, and for one that people wait for: it works on thousands of rows at a time, each
 /// of which a query can make large.
-const MOST_MEMORY: u64 = 4 << 30;
-const MOST_MEMORY_OF_PREVIEW: u64 = 1 << 30;
+const MAX_MEMORY: u64 = 4 << 30;
+const MAX_MEMORY_OF_PREVIEW: u64 = 1 << 30;
 
 /// The store. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -105,11 +105,11 @@ impl ClickHouse {
     pub(crate) fn scan(&self, scan: &Scan, portion: Portion) -> Rows {
         let schema = schema(&scan.query);
         let (sender, rows) = Rows::channel(schema.clone(), portion);
-        let most_memory = scan.limit.map_or(MOST_MEMORY, |_| MOST_MEMORY_OF_PREVIEW);
+        let most_memory = scan.limit.map_or(MAX_MEMORY, |_| MAX_MEMORY_OF_PREVIEW);
         let statement = self
             .read(scan::rows(scan, &self.0.tables))
             .within(SILENCE)
-            .set("max_execution_time", LONGEST_SCAN)
+            .set("max_execution_time", MAX_SCAN)
             .set("max_block_size", portion.block)
             .set("max_memory_usage", most_memory)
             .set("output_format_arrow_string_as_string", 1);
@@ -186,7 +186,7 @@ impl ClickHouse {
     }
 
     async fn run_for_hours(&self, sql: String) -> Result<()> {
-        let statement = Statement::new(sql).within(Duration::from_secs(LONGEST_SCAN));
+        let statement = Statement::new(sql).within(Duration::from_secs(MAX_SCAN));
         self.0.client.run(statement).await
     }
 
@@ -215,7 +215,7 @@ impl ClickHouse {
     fn read(&self, statement: Statement) -> Statement {
         let statement = statement
             .set("readonly", 2)
-            .set("max_memory_usage", MOST_MEMORY)
+            .set("max_memory_usage", MAX_MEMORY)
             .set("cancel_http_readonly_queries_on_client_close", 1);
         self.0
             .settings

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use serde_json::Value;
 use uuid::Uuid;
 
-use crate::left_out::{self, Why};
+use crate::dropped_updates::{self, Why};
 use crate::persons::{
-    Allowance, Applied, BYTES_OF_MOVED_ID, Change, Effect, MOST_DISTINCT_IDS, Merge, NO_PROPERTIES, cost_of_values,
+    Allowance, Applied, BYTES_OF_MOVED_ID, Change, Effect, MAX_DISTINCT_IDS, Merge, NO_PROPERTIES, cost_of_values,
     effect, is_told_to_keep_none, merge, merged_text, person_id,
 };
 use crate::{Incoming, Time, size};
@@ -102,7 +102,7 @@ impl People {
         }
         let id = self.person_of(&name, at);
         if is_left_out {
-            left_out::note(team, Why::TooMuchAtOnce);
+            dropped_updates::note(team, Why::TooMuchAtOnce);
             return (id.1, NO_PROPERTIES.into());
         }
         let person = self.persons.get_mut(&id).expect("the person of a name is known");
@@ -117,7 +117,7 @@ impl People {
             self.changed_persons.insert(id);
         }
         if is_too_large {
-            left_out::note(team, Why::TooLarge);
+            dropped_updates::note(team, Why::TooLarge);
         }
         let properties = self.persons[&id].properties.clone();
         let copied = properties.len() / COMPRESSED;
@@ -125,7 +125,7 @@ impl People {
         allowance.spend(properties.len());
         allowance.store(written + if is_carried { copied } else { 0 });
         if !is_carried {
-            left_out::note(team, Why::TooMuchAtOnce);
+            dropped_updates::note(team, Why::TooMuchAtOnce);
             return (id.1, NO_PROPERTIES.into());
         }
         (id.1, properties)
@@ -208,7 +208,7 @@ impl People {
 
     /// Gives a person a name that was nobody's. With too many of them, the name makes a person of its own.
     fn join_if_room(&mut self, name: &Name, person: Id, at: Moment) {
-        if number(self.names_of(person)) < MOST_DISTINCT_IDS {
+        if number(self.names_of(person)) < MAX_DISTINCT_IDS {
             self.own(name, person.1, at.now);
         } else {
             self.person_of(name, at);
@@ -216,7 +216,7 @@ impl People {
     }
 
     fn unite(&mut self, stays: Id, goes: Id, is_forced: bool, at: Moment) -> usize {
-        let is_too_many = number(self.names_of(goes)) + number(self.names_of(stays)) > MOST_DISTINCT_IDS;
+        let is_too_many = number(self.names_of(goes)) + number(self.names_of(stays)) > MAX_DISTINCT_IDS;
         let mut gone = self.persons.remove(&goes).unwrap_or_else(|| nobody(0, at));
         if is_too_many || (gone.is_identified && !is_forced) {
             self.persons.insert(goes, gone);
@@ -226,7 +226,7 @@ impl People {
         let found = std::mem::replace(&mut gone.properties, NO_PROPERTIES.into());
         let (properties, is_whole) = merged_text(&kept.properties, &found);
         if !is_whole {
-            left_out::note(stays.0, Why::TooLarge);
+            dropped_updates::note(stays.0, Why::TooLarge);
         }
         let cost = match &*found {
             // Nothing is parsed for one who has none.

@@ -15,17 +15,17 @@ pub(super) struct SlowTeams(Arc<Mutex<HashMap<i64, SlowTeam>>>);
 struct SlowTeam {
     until: Instant,
     /// What waits, or is being done.
-    under_way: usize,
+    in_progress: usize,
 }
 
 impl SlowTeam {
     fn is_over(&self) -> bool {
-        self.under_way == 0 && self.until <= Instant::now()
+        self.in_progress == 0 && self.until <= Instant::now()
     }
 }
 
 impl SlowTeams {
-    /// Also as long as something of it is under way: nothing else may be done for it then.
+    /// Also as long as something of it is in progress: nothing else may be done for it then.
     pub(super) fn contains(&self, team: i64) -> bool {
         self.lock().get(&team).is_some_and(|team| !team.is_over())
     }
@@ -35,7 +35,7 @@ impl SlowTeams {
         let mut teams = self.lock();
         teams.retain(|_, team| !team.is_over());
         let until = Instant::now() + SLOW_FOR;
-        let team = teams.entry(team).or_insert(SlowTeam { until, under_way: 0 });
+        let team = teams.entry(team).or_insert(SlowTeam { until, in_progress: 0 });
         team.until = until;
     }
 
@@ -43,14 +43,14 @@ impl SlowTeams {
         let mut teams = self.lock();
         let team = teams.entry(team).or_insert_with(|| SlowTeam {
             until: Instant::now(),
-            under_way: 0,
+            in_progress: 0,
         });
-        team.under_way += 1;
+        team.in_progress += 1;
     }
 
     pub(super) fn end(&self, team: i64) {
         if let Some(team) = self.lock().get_mut(&team) {
-            team.under_way = team.under_way.saturating_sub(1);
+            team.in_progress = team.in_progress.saturating_sub(1);
         }
     }
 
@@ -73,7 +73,7 @@ mod tests {
         teams.begin(1);
         teams.lock().get_mut(&1).unwrap().until = Instant::now();
         teams.end(1);
-        assert!(teams.contains(1), "one is under way");
+        assert!(teams.contains(1), "one is in progress");
         teams.end(1);
         assert!(!teams.contains(1));
         teams.note(2);

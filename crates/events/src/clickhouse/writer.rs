@@ -9,12 +9,12 @@ use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, oneshot};
 
 use super::address::Tables;
-use super::append::{Append, LITTLE_WORK, LONGEST_WAIT, parts};
+use super::append::{Append, LITTLE_WORK, MAX_WAIT, parts};
 use super::groups::{Groups, LITTLE, Left, MUCH};
 use super::insert::Inserter;
 use super::slow_teams::SlowTeams;
 use super::work_by_sender::WorkBySender;
-use crate::fair_queue::{FairQueue, Owner, Source, Turn};
+use crate::fair_queue::{FairQueue, Owner, QueueKey, Source};
 use crate::{Error, Hold, Incoming, Result, Time};
 
 /// How long the first of a group waits for others.
@@ -82,7 +82,7 @@ impl Writer {
 
     async fn ask(&self, job: Job, answer: oneshot::Receiver<Result<()>>) -> Result<()> {
         let too_slow = |_| Error::TooSlow;
-        self.jobs.send_timeout(job, LONGEST_WAIT).await.map_err(too_slow)?;
+        self.jobs.send_timeout(job, MAX_WAIT).await.map_err(too_slow)?;
         answer.await.map_err(|_| Error::Stopped)?
     }
 }
@@ -320,10 +320,10 @@ impl Job {
         }
     }
 
-    fn turn(&self) -> Turn {
+    fn turn(&self) -> QueueKey {
         match self {
             Self::Append(append) => append.turn(),
-            Self::Forget(team, _) => Turn {
+            Self::Forget(team, _) => QueueKey {
                 source: Source::Inside,
                 owner: Owner::Team(*team),
             },
@@ -428,7 +428,7 @@ mod tests {
     fn those_who_have_waited_for_too_long_are_no_work() {
         let late = || {
             let mut late = append(1, 1, 2_000);
-            late.since = Instant::now().checked_sub(LONGEST_WAIT).unwrap();
+            late.since = Instant::now().checked_sub(MAX_WAIT).unwrap();
             late
         };
         let mut all = waiting([late(), late(), late(), append(1, 1, 2_000), append(2, 2, 1)]);

@@ -7,7 +7,7 @@ use super::row::Row;
 use crate::{Incoming, Time};
 
 /// A line longer than this is no event, and is not held in memory.
-const LONGEST: u64 = 64 << 20;
+const MAX: u64 = 64 << 20;
 
 pub(super) struct Lines<R> {
     input: R,
@@ -31,12 +31,12 @@ impl<R: BufRead> Lines<R> {
     /// False: there are no more lines.
     fn read_line(&mut self) -> io::Result<bool> {
         self.line.clear();
-        self.input.by_ref().take(LONGEST).read_until(b'\n', &mut self.line)?;
+        self.input.by_ref().take(MAX).read_until(b'\n', &mut self.line)?;
         Ok(!self.line.is_empty())
     }
 
     fn is_cut(&self) -> bool {
-        self.line.len() as u64 == LONGEST && !self.line.ends_with(b"\n")
+        self.line.len() as u64 == MAX && !self.line.ends_with(b"\n")
     }
 
     fn skip_rest(&mut self) -> io::Result<()> {

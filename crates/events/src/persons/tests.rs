@@ -163,7 +163,7 @@ fn many(count: usize) -> Value {
 
 #[test]
 fn a_person_has_so_much_and_no_more() {
-    let long = "x".repeat(MOST_PROPERTY_BYTES / 2);
+    let long = "x".repeat(MAX_PROPERTY_BYTES / 2);
     let Applied::Changed(text) = change("x", "a", json!({"$set": {"a": long}})).apply_to("{}") else {
         panic!("half of it fits")
     };
@@ -185,20 +185,20 @@ fn a_person_has_so_much_and_no_more() {
 
 #[test]
 fn many_small_values_are_as_bad_as_long_ones() {
-    let set = change("x", "a", json!({"$set": {"a": many(MOST_PROPERTY_VALUES)}}));
+    let set = change("x", "a", json!({"$set": {"a": many(MAX_PROPERTY_VALUES)}}));
     assert!(set.is_too_large && !set.touches_properties(), "nothing of it is copied");
-    let half = change("x", "a", json!({"$set": {"a": many(MOST_PROPERTY_VALUES / 4)}}));
+    let half = change("x", "a", json!({"$set": {"a": many(MAX_PROPERTY_VALUES / 4)}}));
     assert!(!half.is_too_large);
     let Applied::Changed(text) = half.apply_to("{}") else {
         panic!("it fits")
     };
-    let more = change("x", "a", json!({"$set": {"b": many(MOST_PROPERTY_VALUES / 4)}}));
+    let more = change("x", "a", json!({"$set": {"b": many(MAX_PROPERTY_VALUES / 4)}}));
     assert_eq!(more.apply_to(&text), Applied::TooLarge(None));
 }
 
 #[test]
 fn of_two_large_persons_only_the_one_who_stays_is_kept() {
-    let text = |key: &str| -> Arc<str> { json!({ key: "x".repeat(MOST_PROPERTY_BYTES / 2) }).to_string().into() };
+    let text = |key: &str| -> Arc<str> { json!({ key: "x".repeat(MAX_PROPERTY_BYTES / 2) }).to_string().into() };
     let (stays, goes) = (text("a"), text("b"));
     assert_eq!(merged_text(&stays, &goes), (stays.clone(), false));
     assert_eq!(merged_text(&"{}".into(), &goes), (goes, true));
@@ -208,7 +208,7 @@ fn of_two_large_persons_only_the_one_who_stays_is_kept() {
 fn what_a_request_may_make_of_persons_depends_on_its_size() {
     let (budget, nothing) = (Budgets::default().of((1, Source::Inside), 200), Change::default());
     let mut allowance = Allowance::new(200, budget);
-    allowance.spend(3 * MOST_PROPERTY_BYTES);
+    allowance.spend(3 * MAX_PROPERTY_BYTES);
     assert!(
         allowance.is_enough_for(&nothing),
         "one event is always taken with its person"
@@ -239,7 +239,7 @@ fn what_a_sender_may_have_stored_of_persons_depends_on_all_that_it_sent() {
     let mut budgets = Budgets::default();
     let from = |last: u8| Source::Subnet([127, 0, 0, last].into());
     let sender = (1, from(1));
-    let of_a_person = MOST_PROPERTY_BYTES;
+    let of_a_person = MAX_PROPERTY_BYTES;
     let times = taken(&mut budgets, sender, 100, of_a_person);
     assert!((120..150).contains(&times), "{times}");
     assert!(
@@ -263,18 +263,18 @@ fn what_a_sender_may_have_stored_of_persons_depends_on_all_that_it_sent() {
     );
     let later = budgets.senders[&sender].at + std::time::Duration::from_mins(10);
     let grown = budgets.senders[&sender].left_at(later);
-    assert!(grown > 600 * 60 * 1024 && grown < Budgets::MOST, "{grown}");
+    assert!(grown > 600 * 60 * 1024 && grown < Budgets::MAX, "{grown}");
 }
 
 #[test]
 fn only_so_many_budgets_are_kept() {
     let mut budgets = Budgets::default();
     let at = Instant::now();
-    for team in 0..3 * i64::try_from(Budgets::MOST_SENDERS).unwrap() {
-        let left = if team == 0 { 0 } else { Budgets::MOST - 1 - team };
+    for team in 0..3 * i64::try_from(Budgets::MAX_SENDERS).unwrap() {
+        let left = if team == 0 { 0 } else { Budgets::MAX - 1 - team };
         budgets.put_back((team, Source::Inside), Budget { left, at });
     }
-    assert!(budgets.senders.len() <= Budgets::MOST_SENDERS);
+    assert!(budgets.senders.len() <= Budgets::MAX_SENDERS);
     assert!(
         budgets.senders.contains_key(&(0, Source::Inside)),
         "whoever has used all is kept"

@@ -15,7 +15,7 @@ use uuid::Uuid;
 use super::checksum;
 use super::interrupt::{Interrupt, failure};
 use super::pace::Pace;
-use crate::{MOST_ROW_BYTES, Result, scalars};
+use crate::{MAX_ROW_BYTES, Result, scalars};
 
 /// Passes on a column of a row, given its number, unless all so far are more than a row may have.
 pub(super) const HELD: &str = "hedgerow_held";
@@ -116,7 +116,7 @@ pub(super) fn open_to_read(path: &Path, interrupt: &Interrupt, pace: &Pace) -> R
         if context.get::<i64>(1)? == 0 {
             held.store(0, Ordering::Relaxed);
         }
-        if held.fetch_add(bytes, Ordering::Relaxed) + bytes > MOST_ROW_BYTES {
+        if held.fetch_add(bytes, Ordering::Relaxed) + bytes > MAX_ROW_BYTES {
             return Err(failure(ffi::SQLITE_TOOBIG));
         }
         Ok(context.get_arg(0))

@@ -13,9 +13,9 @@ const LOOK_AGAIN: Duration = Duration::from_secs(1);
 /// After it was emptied, or not: whoever writes waits for it. A backup reads for as long as it takes, so it is tried less and
 /// less often.
 const EMPTY_AGAIN: Duration = Duration::from_secs(10);
-const LONGEST_PAUSE: Duration = Duration::from_mins(5);
-/// How long reads that are under way are waited for, and other processes.
-const LONGEST_WAIT: Duration = Duration::from_secs(1);
+const MAX_PAUSE: Duration = Duration::from_mins(5);
+/// How long reads that are in progress are waited for, and other processes.
+const MAX_WAIT: Duration = Duration::from_secs(1);
 
 /// Kept by the one who writes.
 #[derive(Debug)]
@@ -62,14 +62,14 @@ impl WriteAheadLog {
         }
         self.next_look = Instant::now() + self.next_pause;
         if !is_emptied {
-            self.next_pause = LONGEST_PAUSE.min(self.next_pause * 2);
+            self.next_pause = MAX_PAUSE.min(self.next_pause * 2);
         }
     }
 
     /// False: somebody reads.
     fn empty(&self, connection: &Connection) -> rusqlite::Result<bool> {
         let _paused = self.pause.begin();
-        connection.busy_timeout(LONGEST_WAIT)?;
+        connection.busy_timeout(MAX_WAIT)?;
         let emptied = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| {
             row.get(0).map(|is_busy: bool| !is_busy)
         });
@@ -107,11 +107,11 @@ mod tests {
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn scans_that_overlap_do_not_make_the_log_grow() {
-        const MOST: u64 = 1 << 20;
+        const MAX: u64 = 1 << 20;
         let folder = tempfile::TempDir::with_prefix("hedgerow-").unwrap();
         let (file, pause) = (folder.path().join("events.db"), Pause::default());
         let store = Embedded {
-            writer: Writer::start(&file, WriteAheadLog::of(&file, &pause, MOST)).unwrap(),
+            writer: Writer::start(&file, WriteAheadLog::of(&file, &pause, MAX)).unwrap(),
             readers: Arc::new(Readers::of(&file, &pause)),
         };
         let now = Time::UNIX_EPOCH;
@@ -146,7 +146,7 @@ mod tests {
             }
         });
         let is_emptied = is_emptied.await.is_ok();
-        assert!(longest > MOST && is_emptied, "{longest} bytes");
+        assert!(longest > MAX && is_emptied, "{longest} bytes");
         scans.abort_all();
         let count = timeout(Duration::from_secs(30), store.count(scan)).await;
         assert_eq!(count.expect("nobody is held back any more").unwrap(), 0);

@@ -63,7 +63,7 @@ impl Embedded {
         })
     }
 
-    /// Finishes writing what was begun and ends reading that is under way. Every later append is refused.
+    /// Finishes writing what was begun and ends reading that is in progress. Every later append is refused.
     pub async fn close(&self) -> Result<()> {
         self.readers.stop_all();
         self.writer.close().await

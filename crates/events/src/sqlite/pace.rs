@@ -10,7 +10,7 @@ use super::interrupt::failure;
 use super::pause::Pause;
 
 /// How long a slice of a scan takes, about: no longer than this and one row.
-const MOST: Duration = Duration::from_secs(1);
+const MAX: Duration = Duration::from_secs(1);
 
 /// Shared by a connection's scan and by its function [`super::file::REACHED`].
 #[derive(Debug, Clone)]
@@ -31,7 +31,7 @@ struct Slice {
 
 impl Pace {
     pub(super) fn with(pause: &Pause) -> Self {
-        Self::new(MOST, pause.clone())
+        Self::new(MAX, pause.clone())
     }
 
     #[cfg(test)]

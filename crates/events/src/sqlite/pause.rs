@@ -1,4 +1,4 @@
-//! A moment in which no scan goes on: those under way end their transactions at the next row, and none begins another.
+//! A moment in which no scan goes on: those in progress end their transactions at the next row, and none begins another.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

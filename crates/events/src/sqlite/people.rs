@@ -9,14 +9,14 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use uuid::Uuid;
 
 use super::recent::{Recent, Weigh};
-use crate::left_out::{self, Why};
+use crate::dropped_updates::{self, Why};
 use crate::persons::{
-    self, Applied, BYTES_OF_MOVED_ID, Change, MOST_DISTINCT_IDS, MOST_PROPERTY_BYTES, Merge, NO_PROPERTIES,
+    self, Applied, BYTES_OF_MOVED_ID, Change, MAX_DISTINCT_IDS, MAX_PROPERTY_BYTES, Merge, NO_PROPERTIES,
 };
 
 /// Properties of more bytes than this are kept once for all events that carry them. Shorter ones are in each event:
 /// looking them up would take longer than reading them.
-const MOST_INLINE_BYTES: usize = 1024;
+const MAX_INLINE_BYTES: usize = 1024;
 
 /// What counting one distinct id of a person in the file stands for, in bytes of properties: an id may be long.
 const BYTES_OF_COUNTED_ID: usize = 100;
@@ -126,7 +126,7 @@ impl TeamPersons<'_> {
             self.touched += times * each;
         }
         if change.is_too_large || is_too_large {
-            left_out::note(self.team, Why::TooLarge);
+            dropped_updates::note(self.team, Why::TooLarge);
         }
         match applied {
             Applied::Same => None,
@@ -161,7 +161,7 @@ impl TeamPersons<'_> {
                    THEN (SELECT kept.properties FROM person_properties kept WHERE kept.id = properties_id) \
                    WHEN octet_length(properties) > ?3 THEN ?4 ELSE properties END, properties_id, created_at, version, \
                    is_identified, changed_at FROM person WHERE team_id = ?1 AND person_id = ?2";
-        let most = i64::try_from(MOST_PROPERTY_BYTES).unwrap_or(i64::MAX);
+        let most = i64::try_from(MAX_PROPERTY_BYTES).unwrap_or(i64::MAX);
         let person = self
             .connection
             .prepare_cached(sql)?
@@ -212,7 +212,7 @@ impl TeamPersons<'_> {
 
     /// Gives a person a distinct id that was nobody's. If the person has too many, the id makes another one, which is returned.
     fn join_if_room(&mut self, distinct_id: &str, person: &Person) -> rusqlite::Result<Option<Person>> {
-        if self.count_ids(person.id)? < MOST_DISTINCT_IDS {
+        if self.count_ids(person.id)? < MAX_DISTINCT_IDS {
             self.join(distinct_id, person)?;
             return Ok(None);
         }
@@ -221,7 +221,7 @@ impl TeamPersons<'_> {
 
     fn may_merge(&mut self, stays: &Person, goes: &Person, is_forced: bool) -> rusqlite::Result<bool> {
         let may = stays.id != goes.id && (is_forced || !goes.is_identified);
-        Ok(may && self.count_ids(stays.id)? + self.count_ids(goes.id)? <= MOST_DISTINCT_IDS)
+        Ok(may && self.count_ids(stays.id)? + self.count_ids(goes.id)? <= MAX_DISTINCT_IDS)
     }
 
     fn unite(&mut self, mut stays: Person, goes: &Person) -> rusqlite::Result<Person> {
@@ -250,7 +250,7 @@ impl TeamPersons<'_> {
         self.touched += persons::cost_of_values(&stays.properties) + persons::cost_of_values(&goes.properties);
         let (properties, is_whole) = persons::merged_text(&stays.properties, &goes.properties);
         if !is_whole {
-            left_out::note(self.team, Why::TooLarge);
+            dropped_updates::note(self.team, Why::TooLarge);
         }
         if !Arc::ptr_eq(&stays.properties, &properties) {
             stays.properties_id = None;
@@ -265,7 +265,7 @@ impl TeamPersons<'_> {
     /// Writes a person. Its distinct ids have changed with it.
     fn save(&mut self, person: &mut Person) -> rusqlite::Result<()> {
         person.changed_at = self.at;
-        let is_long = person.properties.len() > MOST_INLINE_BYTES;
+        let is_long = person.properties.len() > MAX_INLINE_BYTES;
         if is_long && person.properties_id.is_none() {
             person.properties_id = Some(self.keep(&person.properties)?);
         }

@@ -12,8 +12,8 @@ pub(super) struct Recent<K, V> {
 }
 
 /// What one generation holds at most: so many entries, of so many bytes altogether.
-const MOST_ENTRIES: usize = 100_000;
-const MOST_BYTES: usize = 16 << 20;
+const MAX_ENTRIES: usize = 100_000;
+const MAX_BYTES: usize = 16 << 20;
 
 impl<K, V> Default for Recent<K, V> {
     fn default() -> Self {
@@ -41,7 +41,7 @@ impl<K: Eq + Hash + Copy, V: Clone + Weigh> Recent<K, V> {
     }
 
     pub(super) fn insert(&mut self, key: K, value: V) {
-        if self.young.len() >= MOST_ENTRIES || self.weight >= MOST_BYTES {
+        if self.young.len() >= MAX_ENTRIES || self.weight >= MAX_BYTES {
             self.old = std::mem::take(&mut self.young);
             self.weight = 0;
         }
@@ -68,21 +68,21 @@ mod tests {
     #[test]
     fn what_is_asked_for_stays_and_the_rest_goes() {
         let mut recent = Recent::default();
-        let entries = 3 * MOST_ENTRIES;
+        let entries = 3 * MAX_ENTRIES;
         for key in 0..entries {
             recent.insert(key, 1_usize);
             assert_eq!(recent.get(0), Some(1));
         }
         assert_eq!(recent.get(1), None);
         assert_eq!(recent.get(entries - 1), Some(1));
-        assert!(recent.young.len() + recent.old.len() <= 2 * MOST_ENTRIES);
+        assert!(recent.young.len() + recent.old.len() <= 2 * MAX_ENTRIES);
     }
 
     #[test]
     fn large_values_leave_sooner() {
         let mut recent = Recent::default();
         for key in 0..100 {
-            recent.insert(key, MOST_BYTES / 4);
+            recent.insert(key, MAX_BYTES / 4);
         }
         assert!(recent.young.len() + recent.old.len() <= 8);
     }
@@ -90,7 +90,7 @@ mod tests {
     #[test]
     fn what_is_removed_is_gone_from_both_generations() {
         let mut recent = Recent::default();
-        recent.insert(1, MOST_BYTES);
+        recent.insert(1, MAX_BYTES);
         recent.insert(2, 1);
         recent.remove(1);
         recent.remove(2);

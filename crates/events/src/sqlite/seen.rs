@@ -7,7 +7,7 @@
 use rusqlite::{Connection, params};
 use uuid::Uuid;
 
-use crate::remembered::Remembered;
+use crate::recent_uuids::Remembered;
 
 #[derive(Debug, Default)]
 pub(super) struct Seen {

@@ -17,8 +17,8 @@ use super::checksum::{self, checksum};
 use super::file;
 use super::people::{People, TeamPersons};
 use super::seen::Seen;
+use crate::dropped_updates::{self, Why};
 use crate::incoming::most_bytes;
-use crate::left_out::{self, Why};
 use crate::persons::{self, Allowance, Budgets, Effect, Sender};
 use crate::{Error, Hold, Incoming, Result, elements};
 
@@ -301,7 +301,7 @@ impl<'a> Store<'a> {
         };
         match &event.effect {
             Effect::Person(change) if !allowance.is_enough_for(change) => {
-                left_out::note(team, Why::TooMuchAtOnce);
+                dropped_updates::note(team, Why::TooMuchAtOnce);
                 Ok(Carried::nothing(persons.person_id_or_make(&event.distinct_id)?))
             }
             Effect::Person(change) => {
@@ -309,7 +309,7 @@ impl<'a> Store<'a> {
                 let (touched, written) = (persons.touched, persons.written);
                 let mut carried = Carried::of(&person);
                 if !carried.is_nothing() && !allowance.is_enough_to_store(carried.inline.len()) {
-                    left_out::note(team, Why::TooMuchAtOnce);
+                    dropped_updates::note(team, Why::TooMuchAtOnce);
                     carried = Carried::nothing(person.id);
                 }
                 allowance.spend(touched + person.properties.len());

@@ -10,7 +10,7 @@ use super::file;
 use crate::{Error, Result};
 
 /// What looking through the file may take at a start. Beyond it, the file counts as sound.
-const LONGEST_CHECK: Duration = Duration::from_secs(3);
+const MAX_CHECK: Duration = Duration::from_secs(3);
 /// After how many steps of SQLite's machine the time is looked at.
 const STEPS: i32 = 10_000;
 
@@ -59,7 +59,7 @@ pub fn check(path: &Path) -> Result<i64> {
 pub(super) fn check_quickly(path: &Path) -> Result<()> {
     let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
     let began = Instant::now();
-    connection.progress_handler(STEPS, Some(move || began.elapsed() > LONGEST_CHECK))?;
+    connection.progress_handler(STEPS, Some(move || began.elapsed() > MAX_CHECK))?;
     let found = connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0));
     match found.map_err(Error::from) {
         // Interrupted: so far nothing was found.

@@ -14,7 +14,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::file;
 use super::log::WriteAheadLog;
 use super::store::{self, Memory, Store, Work};
-use crate::fair_queue::{FairQueue, Owner, Source, Turn};
+use crate::fair_queue::{FairQueue, Owner, QueueKey, Source};
 use crate::persons::Budgets;
 use crate::{Error, Result};
 
@@ -246,14 +246,14 @@ fn is_abandoned((work, done): &Waiter) -> bool {
 }
 
 /// Whose turn work takes. Lines are drawn for all, and have turns of their own.
-fn turn_of(work: &Work) -> Turn {
+fn turn_of(work: &Work) -> QueueKey {
     match work {
         Work::Append { team, hold, .. } => hold.turn(*team),
-        Work::Forget { team, .. } => Turn {
+        Work::Forget { team, .. } => QueueKey {
             source: Source::Inside,
             owner: Owner::Team(*team),
         },
-        Work::Settle { .. } => Turn {
+        Work::Settle { .. } => QueueKey {
             source: Source::Nobody,
             owner: Owner::Nobody,
         },

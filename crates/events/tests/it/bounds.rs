@@ -187,10 +187,10 @@ fn reading_ends_when_nobody_waits_for_it() {
         store_long_texts(&store, 30, MIB).await;
         let mut rows = store.scan(query(&endless()));
         let waited = tokio::time::timeout(Duration::from_millis(300), rows.next()).await;
-        assert!(waited.is_err(), "the scan is still under way");
+        assert!(waited.is_err(), "the scan is still in progress");
         drop(rows);
         let counted = tokio::time::timeout(Duration::from_millis(300), store.count(query(&endless()))).await;
-        assert!(counted.is_err(), "counting is still under way");
+        assert!(counted.is_err(), "counting is still in progress");
         assert_eq!(
             outcome(&store, "SELECT event FROM events").await.unwrap(),
             30,
@@ -210,7 +210,7 @@ fn closing_the_store_ends_reading() {
         store_long_texts(&store, 30, MIB).await;
         let mut rows = store.scan(query(&endless()));
         let waited = tokio::time::timeout(Duration::from_millis(300), rows.next()).await;
-        assert!(waited.is_err(), "the scan is still under way");
+        assert!(waited.is_err(), "the scan is still in progress");
         let Events::Embedded(embedded) = &store else {
             panic!("the embedded store")
         };

@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::PermissionsExt;
 
-use events::persons::MOST_PROPERTY_BYTES;
+use events::persons::MAX_PROPERTY_BYTES;
 use events::{Error, Events, Incoming};
 use hogql::{Column, Model, Query};
 use serde_json::json;
@@ -121,7 +121,7 @@ async fn a_person_from_before_the_limit_takes_no_memory() {
         .append(TEAM, vec![event("a", "ada", json!({}))], time(1))
         .await
         .unwrap();
-    let huge = json!({ "a": "x".repeat(2 * MOST_PROPERTY_BYTES) }).to_string();
+    let huge = json!({ "a": "x".repeat(2 * MAX_PROPERTY_BYTES) }).to_string();
     rusqlite::Connection::open(folder.file())
         .unwrap()
         .execute("UPDATE person SET properties = ?1", [huge])
@@ -141,7 +141,7 @@ async fn a_person_from_before_the_limit_takes_no_memory() {
 async fn a_team_does_not_wait_for_all_that_another_sent() {
     let folder = Folder::new();
     let store = folder.open();
-    let long = "x".repeat(MOST_PROPERTY_BYTES - 100);
+    let long = "x".repeat(MAX_PROPERTY_BYTES - 100);
     store
         .append(TEAM, vec![event("a", "ada", json!({"$set": {"a": long}}))], time(1))
         .await
@@ -226,7 +226,7 @@ async fn a_request_moves_only_so_many_ids() {
 async fn properties_that_many_events_carry_are_stored_once() {
     let folder = Folder::new();
     let store = folder.open();
-    let long = "x".repeat(MOST_PROPERTY_BYTES - 100);
+    let long = "x".repeat(MAX_PROPERTY_BYTES - 100);
     let set = event("a", "ada", json!({"$set": {"a": long}}));
     store.append(TEAM, vec![set], time(1)).await.unwrap();
     close(&store).await;
@@ -257,7 +257,7 @@ async fn properties_that_many_events_carry_are_stored_once() {
 async fn what_a_team_may_have_stored_of_its_persons_comes_to_an_end() {
     let folder = Folder::new();
     let store = folder.open();
-    let long = "x".repeat(MOST_PROPERTY_BYTES - 100);
+    let long = "x".repeat(MAX_PROPERTY_BYTES - 100);
     let set = event("a", "ada", json!({"$set": {"a": long}}));
     store.append(TEAM, vec![set], time(1)).await.unwrap();
     for n in 0..200 {

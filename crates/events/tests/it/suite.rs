@@ -7,8 +7,8 @@ use arrow_array::types::{Int64Type, TimestampMicrosecondType};
 use arrow_array::{Array, RecordBatch};
 use arrow_schema::DataType;
 use chrono::{DateTime, TimeDelta};
-use events::persons::{MOST_PROPERTY_BYTES, person_id};
-use events::{Error, Events, Incoming, MOST_EVENT_BYTES, MOST_UNSET, Most, Scan, Stored, Time};
+use events::persons::{MAX_PROPERTY_BYTES, person_id};
+use events::{Error, Events, Incoming, MAX_EVENT_BYTES, MAX_UNSET, Most, Scan, Stored, Time};
 use hogql::{Column, Expr, Field, Model, Query, Type, Value as Literal};
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -444,7 +444,7 @@ pub(crate) async fn expressions_and_columns_stand_where_they_were_asked_for(stor
 /// What anybody may send who has a token must not grow without end: every event carries its person's properties.
 pub(crate) async fn a_person_has_only_so_many_properties(store: &Events, team: i64) {
     let values = Value::Array(vec![json!({"": 1}); 3_000]);
-    let long = "x".repeat(MOST_PROPERTY_BYTES / 2);
+    let long = "x".repeat(MAX_PROPERTY_BYTES / 2);
     let told = [
         ("ada", json!({"$set": {"a": values}})),
         ("ada", json!({"$set": {"b": values}})),
@@ -481,7 +481,7 @@ pub(crate) async fn a_person_has_only_so_many_properties(store: &Events, team: i
 
 /// A few bytes of an event may stand for half a megabyte of its person.
 pub(crate) async fn a_request_takes_only_so_much_of_its_persons(store: &Events, team: i64) {
-    let long = "x".repeat(MOST_PROPERTY_BYTES - 100);
+    let long = "x".repeat(MAX_PROPERTY_BYTES - 100);
     append(store, team, vec![event("x", "ada", json!({"$set": {"a": long}}))], 320).await;
     let many = (0..100).map(|_| event("y", "ada", json!({})));
     let new = event("y", "bob", json!({"$set": {"b": 1}}));
@@ -505,17 +505,17 @@ pub(crate) async fn an_event_has_only_so_many_bytes(store: &Events, team: i64) {
     let sized = |name: &str, bytes: usize| event(name, "ada", json!({ "a": "x".repeat(bytes) }));
     let small = || event("x", "ada", json!({}));
     let refused = store
-        .append(team, vec![small(), sized("x", MOST_EVENT_BYTES)], time(330))
+        .append(team, vec![small(), sized("x", MAX_EVENT_BYTES)], time(330))
         .await;
     assert!(matches!(refused, Err(Error::EventTooLarge(1))), "{refused:?}");
-    let unused = json!({ "$elements": [{ "unused": "x".repeat(MOST_EVENT_BYTES) }] });
+    let unused = json!({ "$elements": [{ "unused": "x".repeat(MAX_EVENT_BYTES) }] });
     let refused = store.append(team, vec![event("x", "ada", unused)], time(330)).await;
     assert!(
         matches!(refused, Err(Error::EventTooLarge(0))),
         "what is left out counts: {refused:?}"
     );
-    append(store, team, vec![sized("x", MOST_EVENT_BYTES - 100)], 331).await;
-    append(store, team, vec![sized("$ai_generation", 8 * MOST_EVENT_BYTES)], 332).await;
+    append(store, team, vec![sized("x", MAX_EVENT_BYTES - 100)], 331).await;
+    append(store, team, vec![sized("$ai_generation", 8 * MAX_EVENT_BYTES)], 332).await;
     assert_eq!(
         column(store, team, Column::Event).await,
         [json!("x"), json!("$ai_generation")]
@@ -525,13 +525,13 @@ pub(crate) async fn an_event_has_only_so_many_bytes(store: &Events, team: i64) {
 async fn an_event_removes_only_so_many_properties(store: &Events, team: i64) {
     let numbers = |count: usize| -> Value { (0..count).collect() };
     let fields = |count: usize| -> Value { (0..count).map(|number| (number.to_string(), Value::Null)).collect() };
-    for names in [numbers(MOST_UNSET + 1), fields(MOST_UNSET + 1)] {
+    for names in [numbers(MAX_UNSET + 1), fields(MAX_UNSET + 1)] {
         let event = event("x", "ada", json!({ "$unset": names }));
         let refused = store.append(team, vec![event], time(410)).await;
         assert!(matches!(refused, Err(Error::EventTooLarge(0))), "{refused:?}");
     }
     let sets = event("x", "ada", json!({ "$set": { "1": 1, "a": 1 } }));
-    let removes = event("y", "ada", json!({ "$unset": numbers(MOST_UNSET) }));
+    let removes = event("y", "ada", json!({ "$unset": numbers(MAX_UNSET) }));
     append(store, team, vec![sets], 411).await;
     append(store, team, vec![removes], 412).await;
     let last = column(store, team, Column::PersonProperties).await.pop().unwrap();

@@ -11,9 +11,9 @@ use crate::Error;
 
 /// Of an answer, and of a table's columns. Where a table is described in rows, it has one for each column; other answers have one
 /// row, or one for each file that was loaded.
-pub(crate) const MOST_ROWS: usize = 10_000;
+pub(crate) const MAX_ROWS: usize = 10_000;
 /// Of a row. Ours have ten at most.
-pub(crate) const MOST_CELLS: usize = 20;
+pub(crate) const MAX_CELLS: usize = 20;
 
 /// How the error begins of an answer that has more of something than is read.
 const TOO_MANY: &str = "more items than any answer to us has";
@@ -25,7 +25,7 @@ pub(crate) const MORE_THAN_ASKED_FOR: &str = "the server sent many more items th
 pub(crate) type Row = Vec<Option<String>>;
 
 /// A row as it is read.
-pub(crate) type Cells = Bounded<Cell, MOST_CELLS>;
+pub(crate) type Cells = Bounded<Cell, MAX_CELLS>;
 
 impl Cells {
     pub(crate) fn texts(self) -> Row {
@@ -46,26 +46,26 @@ pub(crate) fn read<T: DeserializeOwned>(
     })
 }
 
-/// A list of at most `MOST` items. Of one that is longer, no more than these are built.
+/// A list of at most `MAX` items. Of one that is longer, no more than these are built.
 #[derive(Debug, Clone)]
-pub(crate) struct Bounded<T, const MOST: usize>(pub(crate) Vec<T>);
+pub(crate) struct Bounded<T, const MAX: usize>(pub(crate) Vec<T>);
 
-impl<T, const MOST: usize> Default for Bounded<T, MOST> {
+impl<T, const MAX: usize> Default for Bounded<T, MAX> {
     fn default() -> Self {
         Self(Vec::new())
     }
 }
 
-impl<'de, T: Deserialize<'de>, const MOST: usize> Deserialize<'de> for Bounded<T, MOST> {
+impl<'de, T: Deserialize<'de>, const MAX: usize> Deserialize<'de> for Bounded<T, MAX> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_seq(Items(PhantomData))
     }
 }
 
-struct Items<T, const MOST: usize>(PhantomData<T>);
+struct Items<T, const MAX: usize>(PhantomData<T>);
 
-impl<'de, T: Deserialize<'de>, const MOST: usize> Visitor<'de> for Items<T, MOST> {
-    type Value = Bounded<T, MOST>;
+impl<'de, T: Deserialize<'de>, const MAX: usize> Visitor<'de> for Items<T, MAX> {
+    type Value = Bounded<T, MAX>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a list")
@@ -74,7 +74,7 @@ impl<'de, T: Deserialize<'de>, const MOST: usize> Visitor<'de> for Items<T, MOST
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Self::Value, A::Error> {
         let mut bounded = Vec::new();
         while let Some(item) = items.next_element()? {
-            if bounded.len() == MOST {
+            if bounded.len() == MAX {
                 return Err(A::Error::custom(TOO_MANY));
             }
             bounded.push(item);
@@ -133,7 +133,7 @@ mod tests {
 
     fn rows(answer: &str) -> Result<Vec<Row>, Error> {
         let unreadable = |cause: serde_json::Error| Error::retryable("unreadable", cause);
-        let rows: Bounded<Cells, MOST_ROWS> = read(answer.as_bytes(), unreadable)?;
+        let rows: Bounded<Cells, MAX_ROWS> = read(answer.as_bytes(), unreadable)?;
         Ok(rows.0.into_iter().map(Cells::texts).collect())
     }
 
@@ -150,15 +150,15 @@ mod tests {
 
     #[test]
     fn as_many_rows_and_cells_as_ours_have_are_read() {
-        let row = list("\"\"", MOST_CELLS);
-        assert_eq!(rows(&list(&row, MOST_ROWS)).unwrap().len(), MOST_ROWS);
+        let row = list("\"\"", MAX_CELLS);
+        assert_eq!(rows(&list(&row, MAX_ROWS)).unwrap().len(), MAX_ROWS);
     }
 
     #[test]
     fn more_rows_or_cells_are_refused_for_good() {
         for answer in [
-            list("[]", MOST_ROWS + 1),
-            list(&list("\"\"", MOST_CELLS + 1), 1),
+            list("[]", MAX_ROWS + 1),
+            list(&list("\"\"", MAX_CELLS + 1), 1),
             list("[]", 500_000),
             list(&list("\"\"", 500_000), 1),
         ] {

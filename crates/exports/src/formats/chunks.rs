@@ -9,10 +9,10 @@ use super::format::Format;
 
 /// Cuts fall at multiples of this many rows.
 const GRAIN: usize = 1024;
-const MOST_ROWS: usize = 65_536;
+const MAX_ROWS: usize = 65_536;
 /// What rows of a chunk weigh at most, give or take a grain. Of text a second copy is made, so there it is less.
-const MOST_WEIGHT: usize = 8 * 1024 * 1024;
-const MOST_WEIGHT_OF_PARQUET: usize = 32 * 1024 * 1024;
+const MAX_WEIGHT: usize = 8 * 1024 * 1024;
+const MAX_WEIGHT_OF_PARQUET: usize = 32 * 1024 * 1024;
 const LEAST_WEIGHT: usize = 256 * 1024;
 /// A grain of rows that are larger than anybody's usually are is cut where this is reached.
 const HEAVY: usize = 48 * 1024 * 1024;
@@ -36,8 +36,8 @@ pub(super) struct Chunk {
 impl Chunks {
     pub(super) fn new(format: Format) -> Self {
         let most = match format.file_format {
-            FileFormat::Parquet => MOST_WEIGHT_OF_PARQUET,
-            FileFormat::JSONLines | FileFormat::Csv => MOST_WEIGHT,
+            FileFormat::Parquet => MAX_WEIGHT_OF_PARQUET,
+            FileFormat::JSONLines | FileFormat::Csv => MAX_WEIGHT,
         };
         // A file ends with the chunk that fills it, so chunks of a small file are small.
         let half_a_file = |largest: u64| usize::try_from(largest / 2).unwrap_or(usize::MAX);
@@ -61,7 +61,7 @@ impl Chunks {
             self.rows += step;
             seen += step;
             let is_at_cut = self.rows.is_multiple_of(GRAIN);
-            let is_full = is_at_cut && (self.rows >= MOST_ROWS || self.weight >= self.most_weight);
+            let is_full = is_at_cut && (self.rows >= MAX_ROWS || self.weight >= self.most_weight);
             if is_full || self.weight >= HEAVY {
                 self.gathered.push(batch.slice(start, seen - start));
                 start = seen;

@@ -15,12 +15,12 @@ use super::format::Format;
 use crate::Error;
 
 /// One delivery never has more chunks in the works, however many cores there are: each takes memory.
-const MOST_AT_ONCE: usize = 4;
+const MAX_AT_ONCE: usize = 4;
 /// What chunks in the works weigh together, unless it is one alone.
-const MOST_WEIGHT: usize = 192 * 1024 * 1024;
+const MAX_WEIGHT: usize = 192 * 1024 * 1024;
 
 /// A chunk that is being encoded.
-struct UnderWay {
+struct InProgress {
     rows: usize,
     weight: usize,
     work: JoinHandle<Result<Encoded, Error>>,
@@ -30,7 +30,7 @@ struct UnderWay {
 pub struct Packer {
     encoder: Arc<Encoder>,
     chunks: Chunks,
-    under_way: VecDeque<UnderWay>,
+    in_progress: VecDeque<InProgress>,
     at_once: usize,
     file: Option<OpenFile>,
 }
@@ -41,9 +41,9 @@ impl Packer {
         Ok(Self {
             encoder: Arc::new(Encoder::new(format, schema, notes)?),
             chunks: Chunks::new(format),
-            under_way: VecDeque::new(),
+            in_progress: VecDeque::new(),
             // One more than can be encoded at a time, so that no core waits for the next.
-            at_once: (cores() + 1).min(MOST_AT_ONCE),
+            at_once: (cores() + 1).min(MAX_AT_ONCE),
             file: None,
         })
     }
@@ -66,7 +66,7 @@ impl Packer {
         if let Some(chunk) = self.chunks.rest() {
             self.encode(chunk);
         }
-        while !self.under_way.is_empty() {
+        while !self.in_progress.is_empty() {
             self.take_next(&mut pieces).await?;
         }
         if let Some(file) = self.file.take() {
@@ -76,8 +76,8 @@ impl Packer {
     }
 
     fn has_enough(&self) -> bool {
-        let weight: usize = self.under_way.iter().map(|chunk| chunk.weight).sum();
-        self.under_way.len() > self.at_once || (self.under_way.len() > 1 && weight > MOST_WEIGHT)
+        let weight: usize = self.in_progress.iter().map(|chunk| chunk.weight).sum();
+        self.in_progress.len() > self.at_once || (self.in_progress.len() > 1 && weight > MAX_WEIGHT)
     }
 
     fn encode(&mut self, chunk: Chunk) {
@@ -88,12 +88,12 @@ impl Packer {
             on_a_thread(move || encoder.encode(&chunk.batches)).await
         };
         let work = tokio::spawn(work);
-        self.under_way.push_back(UnderWay { rows, weight, work });
+        self.in_progress.push_back(InProgress { rows, weight, work });
     }
 
     /// Puts the oldest chunk into its file, which ends if it is then large enough.
     async fn take_next(&mut self, pieces: &mut Vec<Piece>) -> Result<(), Error> {
-        let Some(UnderWay { rows, work, .. }) = self.under_way.pop_front() else {
+        let Some(InProgress { rows, work, .. }) = self.in_progress.pop_front() else {
             return Ok(());
         };
         let chunk = work.await.map_err(broken)??;
@@ -107,7 +107,7 @@ impl Packer {
 
 impl Drop for Packer {
     fn drop(&mut self) {
-        for chunk in &self.under_way {
+        for chunk in &self.in_progress {
             chunk.work.abort();
         }
     }

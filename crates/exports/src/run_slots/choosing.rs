@@ -61,7 +61,7 @@ impl State {
         own.count() < self.slots && self.runs.len() < most && (line < Line::Slow || self.has_room(line, now))
     }
 
-    /// Runs that are under way and want their slot again, and slow ones that wait in the database, take turns.
+    /// Runs that are in progress and want their slot again, and slow ones that wait in the database, take turns.
     fn has_slot(&self, line: Line) -> bool {
         let somebody_wants = self.runs.values().any(|run| run.wants.is_some());
         let is_neglected = somebody_wants && self.slow_holders() == 0;

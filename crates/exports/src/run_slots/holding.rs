@@ -1,4 +1,4 @@
-//! How a run under way gives its slot back, and gets one again.
+//! How a run in progress gives its slot back, and gets one again.
 
 use tokio::time::Instant;
 

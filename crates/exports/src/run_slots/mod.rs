@@ -30,7 +30,7 @@ use self::shared::Shared;
 pub(crate) use self::slot::Slot;
 use self::state::{SLOT_TIME, State};
 
-/// The runs under way in a process. Clones are the same.
+/// The runs in progress in a process. Clones are the same.
 #[derive(Debug, Clone)]
 pub(crate) struct RunSlots(Arc<Shared>);
 

@@ -8,9 +8,9 @@ use tokio::time::Instant;
 
 use super::state::{Line, Rank, Run, State};
 
-/// How many slow runs may be under way for each slot, and how many in all: each holds a part of its rows.
+/// How many slow runs may be in progress for each slot, and how many in all: each holds a part of its rows.
 const SLOW_PER_SLOT: usize = 3;
-const MOST_SLOW: usize = 32;
+const MAX_SLOW: usize = 32;
 /// An organization with two runs more than another gives one up that has waited for so long.
 const LONG_WAIT: Duration = Duration::from_secs(30);
 
@@ -50,7 +50,7 @@ impl State {
     pub(super) fn most_slow(&self) -> usize {
         self.slots
             .saturating_mul(SLOW_PER_SLOT)
-            .clamp(4, MOST_SLOW.max(self.slots))
+            .clamp(4, MAX_SLOW.max(self.slots))
     }
 
     fn long(&self, now: Instant) -> usize {

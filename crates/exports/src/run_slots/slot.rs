@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use super::choosing::SEEN_FOR;
 use super::shared::Shared;
 
-/// One run under way.
+/// One run in progress.
 #[derive(Debug)]
 pub(crate) struct Slot {
     pub(super) shared: Arc<Shared>,

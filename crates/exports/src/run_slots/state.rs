@@ -1,4 +1,4 @@
-//! The runs under way, and how their organizations did lately.
+//! The runs in progress, and how their organizations did lately.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -14,10 +14,10 @@ const LONG_AFTER: Duration = Duration::from_mins(1);
 /// How long an organization counts as quick, slow or long after it was. Exports run every five minutes or less often.
 const REMEMBERED_FOR: Duration = Duration::from_hours(1);
 /// More than these are not remembered; whoever is not remembered is new.
-const MOST_REMEMBERED: usize = 10_000;
+const MAX_REMEMBERED: usize = 10_000;
 /// What a run may take before it is ended for others, twice as long at each further try: every run gets to its end.
 const FIRST_STAY: Duration = Duration::from_mins(5);
-const LONGEST_STAY: Duration = Duration::from_hours(4);
+const MAX_STAY: Duration = Duration::from_hours(4);
 
 /// How an organization did lately. The first two come first, and take turns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -41,7 +41,7 @@ pub(super) struct State {
     pub(super) served: HashMap<Line, OrganizationId>,
     /// The best line in which somebody waited for a slot when the database was last asked.
     pub(super) seen: Option<(Line, Instant)>,
-    /// Whether the last slot for a slow run went to one that was under way already.
+    /// Whether the last slot for a slow run went to one that was in progress already.
     pub(super) has_resumed: bool,
     next_number: u64,
 }
@@ -125,13 +125,13 @@ impl State {
         self.slow().filter(|(_, run)| run.organization == organization).count()
     }
 
-    /// How an organization did lately, and does with what it has under way.
+    /// How an organization did lately, and does with what it has in progress.
     pub(super) fn line_of(&self, organization: OrganizationId, now: Instant) -> Line {
         let own = self.runs.values().filter(|run| run.organization == organization);
-        let under_way = own.filter(|run| run.is_slow).map(|run| run.line(now)).max();
+        let in_progress = own.filter(|run| run.is_slow).map(|run| run.line(now)).max();
         let lately = self.lately.get(&organization).filter(|(_, until)| now < *until);
         let lately = lately.map_or(Line::New, |(line, _)| *line);
-        under_way.map_or(lately, |line| line.max(lately))
+        in_progress.map_or(lately, |line| line.max(lately))
     }
 
     pub(super) fn note(&mut self, organization: OrganizationId, line: Line, now: Instant) {
@@ -139,7 +139,7 @@ impl State {
         if before > line && before >= Line::Slow {
             return;
         }
-        if self.lately.len() >= MOST_REMEMBERED {
+        if self.lately.len() >= MAX_REMEMBERED {
             self.lately
                 .retain(|_, (line, until)| now < *until && *line >= Line::Slow);
         }
@@ -164,7 +164,7 @@ impl State {
             is_quick,
             is_slow,
             began: now,
-            stay: (FIRST_STAY * 2_u32.pow(doublings)).min(LONGEST_STAY),
+            stay: (FIRST_STAY * 2_u32.pow(doublings)).min(MAX_STAY),
             slot: Some(now),
             waits: None,
             wants: None,

@@ -38,7 +38,7 @@ struct Wait {
     tries: u32,
 }
 
-struct UnderWay {
+struct InProgress {
     wait: Wait,
     end: CancellationToken,
     left: Manner,
@@ -47,13 +47,13 @@ struct UnderWay {
     worked: Duration,
 }
 
-/// A process, the runs that are due, and the runs under way.
-struct World {
+/// A process, the runs that are due, and the runs in progress.
+struct Simulation {
     state: State,
     step: Duration,
     now: Instant,
     due: VecDeque<Wait>,
-    under_way: BTreeMap<u64, UnderWay>,
+    in_progress: BTreeMap<u64, InProgress>,
     /// How long each run of an organization waited for its beginning, and how long until its end.
     began: HashMap<OrganizationId, Vec<Duration>>,
     done: HashMap<OrganizationId, usize>,
@@ -61,14 +61,14 @@ struct World {
     ended: usize,
 }
 
-impl World {
+impl Simulation {
     fn new(slots: usize, step: Duration) -> Self {
         Self {
             state: State::new(slots, SLOT_TIME),
             step,
             now: Instant::now(),
             due: VecDeque::new(),
-            under_way: BTreeMap::new(),
+            in_progress: BTreeMap::new(),
             began: HashMap::new(),
             done: HashMap::new(),
             most: 0,
@@ -108,24 +108,24 @@ impl World {
             let key = format!("{chosen} {}", self.now.elapsed().as_nanos());
             let number = self.state.begin(chosen, &key, wait.tries, end.clone(), self.now);
             self.began.entry(chosen).or_default().push(self.now - wait.since);
-            let run = UnderWay {
+            let run = InProgress {
                 left: wait.manner,
                 until: Some(self.now + wait.manner.waits),
                 worked: Duration::ZERO,
                 wait,
                 end,
             };
-            self.under_way.insert(number, run);
-            self.most = self.most.max(self.under_way.len());
+            self.in_progress.insert(number, run);
+            self.most = self.most.max(self.in_progress.len());
         }
     }
 
     fn move_on(&mut self) {
-        let numbers: Vec<u64> = self.under_way.keys().copied().collect();
+        let numbers: Vec<u64> = self.in_progress.keys().copied().collect();
         for number in numbers {
-            let run = self.under_way.get_mut(&number).expect("it is under way");
+            let run = self.in_progress.get_mut(&number).expect("it is in progress");
             if run.end.is_cancelled() {
-                let mut run = self.under_way.remove(&number).expect("it is under way").wait;
+                let mut run = self.in_progress.remove(&number).expect("it is in progress").wait;
                 self.state.leave(number, self.now);
                 self.ended += 1;
                 run.tries += 1;
@@ -158,7 +158,7 @@ impl World {
                     run.until = Some(self.now + run.left.waits);
                     if run.left.rounds == 0 {
                         let owner = run.wait.organization;
-                        self.under_way.remove(&number);
+                        self.in_progress.remove(&number);
                         self.state.leave(number, self.now);
                         *self.done.entry(owner).or_default() += 1;
                     }
@@ -188,7 +188,7 @@ impl World {
 /// The attack that the limit by half of the slots let through: two organizations with all slots, for minutes.
 #[test]
 fn two_organizations_whose_receivers_are_silent_keep_nobody_waiting() {
-    let mut world = World::new(4, FINE);
+    let mut world = Simulation::new(4, FINE);
     for _ in 0..4 {
         world.ask(1, SILENT);
         world.ask(2, SILENT);
@@ -202,7 +202,7 @@ fn two_organizations_whose_receivers_are_silent_keep_nobody_waiting() {
 #[test]
 fn many_slow_organizations_keep_no_quick_one_waiting() {
     for slots in [1, 4] {
-        let mut world = World::new(slots, COARSE);
+        let mut world = Simulation::new(slots, COARSE);
         world.ask(1000, QUICK);
         world.go_on(Duration::from_secs(2));
         for _ in 0..3 {
@@ -232,7 +232,7 @@ fn many_slow_organizations_keep_no_quick_one_waiting() {
 /// Those whose destinations take their time share among themselves, and each comes to its turn and to its end.
 #[test]
 fn slow_ones_take_turns_with_those_that_never_end() {
-    let mut world = World::new(4, COARSE);
+    let mut world = Simulation::new(4, COARSE);
     let endless = Manner {
         waits: Duration::from_secs(3),
         works: Duration::from_secs(1),
@@ -260,7 +260,7 @@ fn slow_ones_take_turns_with_those_that_never_end() {
 /// Ended again and again for others, a long run is left alone for longer each time.
 #[test]
 fn a_long_run_gets_to_its_end_though_others_wait() {
-    let mut world = World::new(4, Duration::from_secs(1));
+    let mut world = Simulation::new(4, Duration::from_secs(1));
     let hour = Manner {
         waits: Duration::from_secs(5),
         works: Duration::from_secs(1),
@@ -276,7 +276,7 @@ fn a_long_run_gets_to_its_end_though_others_wait() {
 
 #[test]
 fn quick_ones_do_not_shut_slow_ones_out() {
-    let mut world = World::new(4, FINE);
+    let mut world = Simulation::new(4, FINE);
     let nearly_slow = Manner {
         waits: Duration::from_millis(1700),
         works: Duration::from_millis(100),
@@ -300,7 +300,7 @@ fn quick_ones_do_not_shut_slow_ones_out() {
 /// Work that costs processor time is done in as many slots as there are, and two.
 #[test]
 fn those_that_work_take_turns() {
-    let mut world = World::new(2, FINE);
+    let mut world = Simulation::new(2, FINE);
     let heavy = Manner {
         waits: Duration::ZERO,
         works: Duration::from_mins(1),

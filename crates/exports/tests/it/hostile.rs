@@ -92,7 +92,7 @@ async fn a_peers_own_words_are_not_repeated() {
     assert!(!error.sentence.contains("10.1.2.3"));
 }
 
-/// Decided before anything is dialled.
+/// Decided before anything is dialed.
 #[tokio::test]
 async fn addresses_that_are_not_allowed_are_refused() {
     let service_account = "{}";

@@ -105,7 +105,7 @@ on_both! {
         assert!(count(&kit, resent).await >= 96, "{again}");
     }
 
-    /// Their backfill counts them, and nobody tidies up while it is under way.
+    /// Their backfill counts them, and nobody tidies up while it is in progress.
     async fn runs_of_a_backfill_stay_counted(kit: Kit) {
         let path = two_months(&kit).await;
         let filled = fill(&kit, &path, json!({})).await;

@@ -30,7 +30,7 @@ const QUERY_STARTS: [Keyword; 10] = [
 const ALIAS_BYTES: usize = 120;
 const PATTERN_CHARS: usize = 500;
 const WILDCARDS: usize = 50;
-/// Calls whose result may be longer than what they are given; each may be as long as [`crate::scalars::MOST_TEXT`].
+/// Calls whose result may be longer than what they are given; each may be as long as [`crate::scalars::MAX_TEXT`].
 const GROWING_CALLS: usize = 100;
 /// Every operator may put one expression into another, and the parser's tree is taken down by recursion.
 const OPERATORS: usize = 2_000;

@@ -10,12 +10,12 @@ pub struct ParseError {
 pub(super) type Result<T, E = ParseError> = std::result::Result<T, E>;
 
 /// The longest error: most of it may be what the user wrote.
-const LONGEST: usize = 400;
+const MAX_LENGTH: usize = 400;
 
 pub(super) fn refuse(detail: impl Into<String>) -> ParseError {
     let mut detail = detail.into();
-    if detail.len() > LONGEST {
-        detail.truncate(detail.floor_char_boundary(LONGEST));
+    if detail.len() > MAX_LENGTH {
+        detail.truncate(detail.floor_char_boundary(MAX_LENGTH));
         detail.push('…');
     }
     ParseError { detail }

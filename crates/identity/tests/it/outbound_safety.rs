@@ -13,7 +13,7 @@ use testkit::kit::{deps, instance};
 
 use crate::scene::{Added, OURS, add, change, kit_of, login_request, prove, rule};
 
-/// What must not be dialled, however it is spelled. `PORT` is one where somebody listens.
+/// What must not be dialed, however it is spelled. `PORT` is one where somebody listens.
 const FORBIDDEN: [&str; 28] = [
     "http://127.0.0.1:PORT/",
     "https://127.0.0.1:PORT/",

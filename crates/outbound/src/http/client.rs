@@ -16,7 +16,7 @@ const HEADER_COUNT: usize = 100;
 const UNREAD_TIME: Duration = Duration::from_secs(15);
 
 /// Clients of single callers that are kept; beyond these, the one that was used longest ago goes.
-const MOST_CALLERS: usize = 200;
+const MAX_CALLERS: usize = 200;
 
 /// Whether connections stay open for the next exchange.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -58,7 +58,7 @@ impl Callers {
         let oldest = clients.iter().min_by_key(|(_, (_, used_at))| *used_at);
         let oldest = oldest
             .map(|(caller, _)| *caller)
-            .filter(|_| clients.len() >= MOST_CALLERS);
+            .filter(|_| clients.len() >= MAX_CALLERS);
         if let Some(oldest) = oldest {
             clients.remove(&oldest);
         }

@@ -29,7 +29,7 @@ const FOR_ANY_ORIGIN: [HeaderName; 6] = [
     header::USER_AGENT,
 ];
 
-/// A request whose URL was parsed once, by the parser whose reading is checked and dialled.
+/// A request whose URL was parsed once, by the parser whose reading is checked and dialed.
 pub(super) struct Ask {
     pub(super) method: Method,
     pub(super) url: Url,

@@ -400,7 +400,7 @@ impl Resolve for Fickle {
     }
 }
 
-/// N2, with real connections: only 127.0.0.1 may be dialled, and 127.0.0.2 listens on the same port.
+/// N2, with real connections: only 127.0.0.1 may be dialed, and 127.0.0.2 listens on the same port.
 #[tokio::test]
 async fn a_name_that_moves_is_followed_only_to_checked_addresses() {
     let bye = || get(async || ([(header::CONNECTION, "close")], "right"));
@@ -413,8 +413,8 @@ async fn a_name_that_moves_is_followed_only_to_checked_addresses() {
 
     assert_eq!(client.get(&url, "*/*", 100).await.unwrap().body(), b"right");
     assert_eq!(rule(client.get(&url, "*/*", 100).await), Rule::ResolvedAddress);
-    let dialled = tokio::time::timeout(Duration::from_millis(100), wrong.accept()).await;
-    assert!(dialled.is_err(), "the refused address was dialled");
+    let accepted = tokio::time::timeout(Duration::from_millis(100), wrong.accept()).await;
+    assert!(accepted.is_err(), "the refused address was dialed");
 }
 
 /// Looks names up for single callers alone.

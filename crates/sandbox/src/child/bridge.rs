@@ -29,7 +29,7 @@ pub(crate) struct Bridge {
     /// Until when processor time is allowed, however much of it is used.
     allowed: Cell<Instant>,
     is_overrun: Cell<bool>,
-    /// Whether objects are held back until the end of the calls under way.
+    /// Whether objects are held back until the end of the calls in progress.
     is_holding: Cell<bool>,
     /// Errors of promises that nobody waits for.
     rejections: RefCell<Vec<String>>,

@@ -326,11 +326,11 @@ fn thrown(message: &str) -> Failure {
 
 /// What is kept of a text for people.
 fn short(text: String) -> String {
-    const MOST: usize = 4000;
-    if text.len() <= MOST {
+    const MAX: usize = 4000;
+    if text.len() <= MAX {
         text
     } else {
-        text.chars().take(MOST / 4).collect()
+        text.chars().take(MAX / 4).collect()
     }
 }
 

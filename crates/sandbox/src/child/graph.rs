@@ -16,9 +16,9 @@ const ENDINGS: [&str; 7] = [".ts", ".tsx", ".js", ".jsx", ".mjs", ".cjs", ".json
 const ENTRIES: [&str; 2] = ["index.js", "index.ts"];
 
 /// Of all modules together. Each takes much more memory than its text.
-const MOST_IMPORTS: usize = 5000;
+const MAX_IMPORTS: usize = 5000;
 /// Of what the modules become, with what leads back to their lines: a few characters can become many.
-const MOST_BYTES: usize = 8 * 1024 * 1024;
+const MAX_BYTES: usize = 8 * 1024 * 1024;
 
 /// Transpiles the file that is loaded first, and all that it imports. Other files are not looked at.
 pub(crate) fn collect(files: &Files, manifest: &Manifest) -> Result<Code, Fault> {
@@ -34,13 +34,13 @@ pub(crate) fn collect(files: &Files, manifest: &Manifest) -> Result<Code, Fault>
         }
         let module = module(files, &name)?;
         imports += module.imports.len();
-        if imports > MOST_IMPORTS {
-            let message = format!("an app can have at most {MOST_IMPORTS} imports");
+        if imports > MAX_IMPORTS {
+            let message = format!("an app can have at most {MAX_IMPORTS} imports");
             return Err(Fault::in_file(&name, message));
         }
         bytes += module.code.len() + module.mappings.len();
-        if bytes > MOST_BYTES {
-            let message = format!("the compiled code of an app can have at most {MOST_BYTES} bytes");
+        if bytes > MAX_BYTES {
+            let message = format!("the compiled code of an app can have at most {MAX_BYTES} bytes");
             return Err(Fault::in_file(&name, message));
         }
         waiting.extend(module.imports.values().filter_map(|target| match target {
@@ -172,8 +172,8 @@ mod tests {
             let files = [("index.js".to_owned(), imports.join("\n"))].into();
             super::collect(&files, &Manifest::default())
         };
-        assert!(collect(MOST_IMPORTS).is_ok());
-        let fault = collect(MOST_IMPORTS + 1).unwrap_err();
+        assert!(collect(MAX_IMPORTS).is_ok());
+        let fault = collect(MAX_IMPORTS + 1).unwrap_err();
         assert!(fault.to_string().contains("at most 5000 imports"), "{fault}");
     }
 
@@ -191,7 +191,7 @@ mod tests {
         let module = &code.modules["a.jsx"];
         let each = (module.code.len() + module.mappings.len()) / 10_000;
         assert!(each > 20, "{each} bytes");
-        let fault = collect(MOST_BYTES / each + 10_000).unwrap_err();
+        let fault = collect(MAX_BYTES / each + 10_000).unwrap_err();
         assert!(fault.to_string().contains("at most 8388608 bytes"), "{fault}");
     }
 

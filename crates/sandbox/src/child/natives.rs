@@ -24,7 +24,7 @@ const LENIENT: GeneralPurpose = GeneralPurpose::new(
 );
 
 /// How many random bytes may be asked for at once.
-const MOST_RANDOM: f64 = 65536.0;
+const MAX_RANDOM: f64 = 65536.0;
 
 /// Puts these functions where the prelude finds them.
 pub(crate) fn install<'js>(ctx: &Ctx<'js>, native: &Object<'js>) -> Result<()> {
@@ -183,7 +183,7 @@ fn canonical(algorithm: &str) -> String {
     reason = "the number is within bounds"
 )]
 fn random(ctx: Ctx<'_>, count: f64) -> Result<Bytes<'_>> {
-    if !(0.0..=MOST_RANDOM).contains(&count) {
+    if !(0.0..=MAX_RANDOM).contains(&count) {
         return Err(Exception::throw_range(
             &ctx,
             "at most 65,536 random bytes can be requested per call",

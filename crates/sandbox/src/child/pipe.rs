@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use crate::wire::{Report, line};
 
 /// How long, and how many bytes of, deferrable messages are buffered before they are written.
-const LONGEST_WAIT: Duration = Duration::from_millis(5);
-const MOST_WAITING: usize = 32 * 1024;
+const MAX_WAIT: Duration = Duration::from_millis(5);
+const MAX_WAITING: usize = 32 * 1024;
 
 pub(crate) struct Pipe {
     input: RefCell<BufReader<Stdin>>,
@@ -53,7 +53,7 @@ impl Pipe {
     /// Writes a line together with those after it. It is lost if the process is killed before that.
     pub(crate) fn write_later(&self, line: &str) {
         self.waiting.borrow_mut().extend_from_slice(line.as_bytes());
-        if self.waiting.borrow().len() > MOST_WAITING || self.written.get().elapsed() > LONGEST_WAIT {
+        if self.waiting.borrow().len() > MAX_WAITING || self.written.get().elapsed() > MAX_WAIT {
             self.flush();
         }
     }
@@ -70,6 +70,6 @@ impl Pipe {
             exit(0);
         }
         waiting.clear();
-        waiting.shrink_to(MOST_WAITING);
+        waiting.shrink_to(MAX_WAITING);
     }
 }

@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use super::engine::{App, Found, Trouble, seconds};
 use super::{browser, graph};
-use crate::json::MOST_VALUES;
+use crate::json::MAX_VALUES;
 use crate::manifest::{self, Declared};
 use crate::wire::{Meta, Report};
 use crate::{Code, Failure, Fault, Files, Limits, Reading};
@@ -34,8 +34,8 @@ fn reading(files: &Files, app: &App<'_>) -> Result<Reading, Fault> {
         file: code.entry.clone(),
         ..Fault::new(message)
     };
-    if metrics.len() + capabilities.count() > MOST_VALUES {
-        let message = format!("an app can have at most {MOST_VALUES} metrics, methods and jobs");
+    if metrics.len() + capabilities.count() > MAX_VALUES {
+        let message = format!("an app can have at most {MAX_VALUES} metrics, methods and jobs");
         return Err(refused(message));
     }
     if let Some((name, _)) = metrics

@@ -9,7 +9,7 @@ use crate::wire::{Kind, Meta, Order, Report};
 use crate::{Code, Failure};
 
 /// Calls that are made until one asks for something end after so long as well: together they are no longer than a slow one.
-const LONGEST_GROUP: Duration = Duration::from_millis(50);
+const MAX_GROUP: Duration = Duration::from_millis(50);
 
 pub(crate) fn serve(code: Code, meta: &Meta, app: &App<'_>) {
     app.bridge.open();
@@ -54,7 +54,7 @@ fn call_each(app: &App<'_>, kind: Kind, name: &str, count: usize, until_request:
         let outcome = app.call(kind, name, &line);
         // What is held back would be decided with calls that come later.
         let has_effects = outcome.is_err() || app.bridge.has_asked() || app.bridge.is_holding();
-        let is_last = until_request && (has_effects || begun.elapsed() > LONGEST_GROUP);
+        let is_last = until_request && (has_effects || begun.elapsed() > MAX_GROUP);
         let is_held = !held.is_empty() || app.bridge.is_holding();
         let is_final = outcome.as_ref().is_err_and(Failure::is_final);
         if is_held && !is_final {

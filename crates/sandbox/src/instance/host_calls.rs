@@ -9,15 +9,15 @@ use tokio::task::JoinSet;
 
 use crate::budget::Budgets;
 use crate::failure::shorten;
-use crate::host::LARGEST_ANSWER;
+use crate::host::MAX_ANSWER;
 use crate::process::{WEIGHT, is_ended};
 use crate::wire::{Answer, Call, Report, line, response_line};
 use crate::{Capabilities, Failure, Host, Json, Limits, Reservation};
 
 /// More answers than this can be on their way only if the child has stopped to keep its own limit.
-const MOST_ANSWERS: usize = 4096;
+const MAX_ANSWERS: usize = 4096;
 /// What a call to the host may carry that is not a request over HTTP, in bytes. Those who do it allow less.
-const LARGEST_CALL: usize = 1024 * 1024;
+const MAX_CALL: usize = 1024 * 1024;
 
 /// What a call waits for.
 pub(super) enum Said {
@@ -32,13 +32,13 @@ pub(super) struct HostCalls {
     host: Arc<dyn Host>,
     limits: Arc<Limits>,
     /// Answers, as lines, and the memory they take.
-    pub(super) under_way: JoinSet<(String, Arc<Reservation>)>,
+    pub(super) in_progress: JoinSet<(String, Arc<Reservation>)>,
     budgets: Budgets,
     /// Others need the memory of what the app does not read.
     pub(super) is_ended: Arc<Notify>,
     /// Whether something that the app sent was ended for others, in this call.
     gave_way: Arc<AtomicBool>,
-    /// Held by each call to the host that is under way.
+    /// Held by each call to the host that is in progress.
     calling: Arc<()>,
     calls_left: usize,
     lines_left: usize,
@@ -51,7 +51,7 @@ impl HostCalls {
         Self {
             host,
             limits,
-            under_way: JoinSet::new(),
+            in_progress: JoinSet::new(),
             budgets,
             is_ended: Arc::default(),
             gave_way: Arc::default(),
@@ -113,7 +113,7 @@ impl HostCalls {
             Report::Confined(_) | Report::Read(_) | Report::Fault(_) => return Err(Failure::unexpected_message()),
         }
         let calls_at_once = Arc::strong_count(&self.calling) - 1;
-        if self.under_way.len() > MOST_ANSWERS || calls_at_once > self.limits.host_calls_at_once {
+        if self.in_progress.len() > MAX_ANSWERS || calls_at_once > self.limits.host_calls_at_once {
             return Err(Failure::Crashed(
                 "it made too many requests at the same time".to_owned(),
             ));
@@ -143,7 +143,7 @@ impl HostCalls {
             sent.settle_sent(WEIGHT * call.text().len());
         }
         let memory = self.reserve();
-        self.under_way.spawn(async move {
+        self.in_progress.spawn(async move {
             let answered = tokio::select! {
                 answered = answer(id, &*host, &limits, call, &memory) => answered,
                 () = is_ended(sent.as_ref()) => {
@@ -159,7 +159,7 @@ impl HostCalls {
 
     fn sleep(&mut self, id: u64, ms: u64) {
         let memory = self.reserve();
-        self.under_way.spawn(async move {
+        self.in_progress.spawn(async move {
             tokio::time::sleep(Duration::from_millis(ms)).await;
             (line(&Answer::new(id, Ok(Json::null()))), memory)
         });
@@ -182,7 +182,7 @@ async fn answer(
     let most = if Call::is_fetch(&call) {
         limits.host_call_bytes
     } else {
-        limits.host_call_bytes.min(LARGEST_CALL)
+        limits.host_call_bytes.min(MAX_CALL)
     };
     if call.text().len() > most {
         return Err(format!("this is too large for one call: the limit is {most} bytes"));
@@ -193,10 +193,8 @@ async fn answer(
         Call::Other(call) => {
             memory.grow(call.largest_answer()).await;
             let json = host.call(call).await?;
-            if json.text().len() > LARGEST_ANSWER {
-                return Err(format!(
-                    "the response is larger than {LARGEST_ANSWER} bytes: request less"
-                ));
+            if json.text().len() > MAX_ANSWER {
+                return Err(format!("the response is larger than {MAX_ANSWER} bytes: request less"));
             }
             Ok(line(&Answer::new(id, Ok(json))))
         }

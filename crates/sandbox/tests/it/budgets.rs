@@ -16,10 +16,10 @@ use crate::kit::{files, limits, message, sandbox_with};
 
 const MIB: usize = 1024 * 1024;
 
-/// A host of one organization that shows how much is under way.
+/// A host of one organization that shows how much is in progress.
 struct Counting {
     organization: Uuid,
-    under_way: Arc<AtomicUsize>,
+    in_progress: Arc<AtomicUsize>,
     most: Arc<AtomicUsize>,
     /// Answers that are there in part and do not go on.
     stuck: Arc<Semaphore>,
@@ -32,7 +32,7 @@ impl Counting {
     fn of(organization: u128) -> Self {
         Self {
             organization: Uuid::from_u128(organization),
-            under_way: Arc::default(),
+            in_progress: Arc::default(),
             most: Arc::default(),
             stuck: Arc::new(Semaphore::new(0)),
             begun: Arc::default(),
@@ -57,13 +57,13 @@ impl Host for Counting {
             memory.grow(12 * MIB).await;
         }
         let bytes = request.body.map_or(0, |body| body.len());
-        let now = self.under_way.fetch_add(bytes, Ordering::SeqCst) + bytes;
+        let now = self.in_progress.fetch_add(bytes, Ordering::SeqCst) + bytes;
         self.most.fetch_max(now, Ordering::SeqCst);
         // The others come in the meantime, if they may.
         let mut begun = self.begun.subscribe();
         begun.wait_for(|begun| *begun >= self.begins_with).await.unwrap();
         tokio::time::sleep(Duration::from_millis(if bytes > 0 { 500 } else { 0 })).await;
-        self.under_way.fetch_sub(bytes, Ordering::SeqCst);
+        self.in_progress.fetch_sub(bytes, Ordering::SeqCst);
         Ok(FetchResponse::default())
     }
 
@@ -110,7 +110,7 @@ async fn what_an_organization_sends_at_once_is_bounded() {
     let mut calls = tokio::task::JoinSet::new();
     for _ in 0..4 {
         let host = Counting {
-            under_way: counting.under_way.clone(),
+            in_progress: counting.in_progress.clone(),
             most: counting.most.clone(),
             ..Counting::of(1)
         };
@@ -144,7 +144,7 @@ async fn what_all_organizations_send_at_once_is_bounded() {
     let mut apps = Vec::new();
     for organization in (1..).take(ORGANIZATIONS) {
         let host = Counting {
-            under_way: counting.under_way.clone(),
+            in_progress: counting.in_progress.clone(),
             most: counting.most.clone(),
             begun: counting.begun.clone(),
             begins_with: ORGANIZATIONS,
@@ -208,13 +208,13 @@ async fn code_is_loaded_when_there_is_room_for_it() {
     let mut calls = tokio::task::JoinSet::new();
     for organization in 1..=12 {
         let (sandbox, code) = (sandbox.clone(), code.clone());
-        let (under_way, most) = (loading.under_way.clone(), loading.most.clone());
+        let (in_progress, most) = (loading.in_progress.clone(), loading.most.clone());
         let load = async move {
-            let now = under_way.fetch_add(CODE, Ordering::SeqCst) + CODE;
+            let now = in_progress.fetch_add(CODE, Ordering::SeqCst) + CODE;
             most.fetch_max(now, Ordering::SeqCst);
             // The others come in the meantime, if they may.
             tokio::time::sleep(Duration::from_millis(200)).await;
-            under_way.fetch_sub(CODE, Ordering::SeqCst);
+            in_progress.fetch_sub(CODE, Ordering::SeqCst);
             Ok(code)
         };
         calls.spawn(async move {

@@ -9,7 +9,7 @@ use anyhow::{Context, ensure};
 use crate::settings::Settings;
 
 const TIMEOUT: Duration = Duration::from_secs(5);
-const LONGEST_REPLY: u64 = 64 * 1024;
+const MAX_REPLY: u64 = 64 * 1024;
 
 /// Fails unless `/readyz` answers with 200.
 pub(crate) fn run(settings: &Settings) -> anyhow::Result<()> {
@@ -29,7 +29,7 @@ fn ask(address: SocketAddr) -> std::io::Result<String> {
     let request = format!("GET /readyz HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
     stream.write_all(request.as_bytes())?;
     let mut reply = String::new();
-    stream.take(LONGEST_REPLY).read_to_string(&mut reply)?;
+    stream.take(MAX_REPLY).read_to_string(&mut reply)?;
     Ok(reply)
 }
 

@@ -16,7 +16,7 @@ use std::io::{Write, stdout};
 use anyhow::Context;
 use service::{Clock, Instance, RandomSource, Service, Store, Window};
 
-use crate::secret_key as keys_at_hand;
+use crate::secret_key as secret_key_file;
 use crate::settings::Settings;
 use crate::{data_folder, deps, modes};
 
@@ -53,7 +53,7 @@ async fn prepare(settings: &Settings, site_url: String) -> anyhow::Result<Servic
         sends_mail: settings.smtp_url.is_some(),
         invite_days: settings.invite_days,
         providers: deps::providers(&settings.providers)?.set_up(),
-        encryptor: keys_at_hand::encryptor(settings)?,
+        encryptor: secret_key_file::encryptor(settings)?,
         hourly_limits: settings.hourly_limits,
     };
     Ok(Service::new(store, Clock::steady(), RandomSource::System, instance))

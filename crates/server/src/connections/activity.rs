@@ -17,7 +17,7 @@ pub(crate) struct Activity {
     /// When something last happened, in milliseconds since it was opened.
     last: AtomicU64,
     /// Requests that are not answered yet.
-    under_way: AtomicUsize,
+    in_progress: AtomicUsize,
     is_cut: AtomicBool,
     told: Notify,
     pub(super) unread: UnreadAnswers,
@@ -30,7 +30,7 @@ pub(crate) struct Busy(Arc<Activity>);
 impl Drop for Busy {
     fn drop(&mut self) {
         self.0.note();
-        self.0.under_way.fetch_sub(1, Ordering::Relaxed);
+        self.0.in_progress.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -40,7 +40,7 @@ impl Activity {
             opened: Instant::now(),
             has_spoken: AtomicBool::new(false),
             last: AtomicU64::new(0),
-            under_way: AtomicUsize::new(0),
+            in_progress: AtomicUsize::new(0),
             is_cut: AtomicBool::new(false),
             told: Notify::new(),
             unread: UnreadAnswers::default(),
@@ -48,7 +48,7 @@ impl Activity {
     }
 
     pub(crate) fn begin(self: &Arc<Self>) -> Busy {
-        self.under_way.fetch_add(1, Ordering::Relaxed);
+        self.in_progress.fetch_add(1, Ordering::Relaxed);
         self.note();
         Busy(self.clone())
     }
@@ -71,9 +71,9 @@ impl Activity {
         self.opened
     }
 
-    /// None while a request is under way.
+    /// None while a request is in progress.
     pub(crate) fn idle_since(&self) -> Option<Instant> {
-        (self.under_way.load(Ordering::Relaxed) == 0).then(|| self.last())
+        (self.in_progress.load(Ordering::Relaxed) == 0).then(|| self.last())
     }
 
     /// When to give up unless something happens.
@@ -85,7 +85,7 @@ impl Activity {
         }
     }
 
-    /// Tells the connection to close once what is under way has ended.
+    /// Tells the connection to close once what is in progress has ended.
     pub(crate) fn close(&self) {
         self.told.notify_one();
     }

@@ -14,13 +14,13 @@ pub(crate) struct Limits {
     pub(crate) connections: usize,
     pub(crate) of_network: usize,
     pub(crate) proxies: Vec<IpNet>,
-    /// Requests under way at the same time, on all connections of one network.
+    /// Requests in progress at the same time, on all connections of one network.
     pub(crate) requests_of_network: usize,
     /// From the beginning of a header to its end.
     pub(crate) header: Duration,
     /// Without a request that begins or ends. Longer than any request may take.
     pub(crate) idle: Duration,
-    /// For what is under way when the connection is closed.
+    /// For what is in progress when the connection is closed.
     pub(crate) closing: Duration,
     /// Without the other side taking anything of an answer, whatever else it does on the connection.
     pub(crate) write: Duration,

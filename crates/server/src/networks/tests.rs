@@ -72,13 +72,13 @@ fn requests_of_all_connections_count_together() {
     let networks = networks(limits(2));
     let enter = |text: &str| networks.enter(text.parse().unwrap()).unwrap();
     let (first, second, other) = (enter("192.0.2.1"), enter("192.0.2.1"), enter("192.0.2.2"));
-    let mut under_way = vec![first.requests.enter().unwrap(), second.requests.enter().unwrap()];
-    under_way.push(first.requests.enter().unwrap());
+    let mut in_progress = vec![first.requests.enter().unwrap(), second.requests.enter().unwrap()];
+    in_progress.push(first.requests.enter().unwrap());
     for _ in 0..5 {
         assert!(second.requests.enter().is_none(), "and what is refused does not count");
     }
     assert!(other.requests.enter().is_some());
-    under_way.pop();
+    in_progress.pop();
     assert!(second.requests.enter().is_some());
     let proxy = enter("10.1.2.3");
     let many: Vec<_> = (0..100).map(|_| proxy.requests.enter()).collect();
@@ -90,10 +90,10 @@ fn requests_count_although_their_connection_has_ended() {
     let networks = networks(limits(2));
     let enter = || networks.enter("192.0.2.1".parse().unwrap()).unwrap();
     let first = enter();
-    let under_way: Vec<_> = std::iter::from_fn(|| first.requests.enter()).collect();
+    let in_progress: Vec<_> = std::iter::from_fn(|| first.requests.enter()).collect();
     drop(first);
     assert!(enter().requests.enter().is_none());
-    drop(under_way);
+    drop(in_progress);
     assert!(enter().requests.enter().is_some());
 }
 

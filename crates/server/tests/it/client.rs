@@ -59,7 +59,7 @@ impl Request {
     }
 }
 
-/// A request that is under way.
+/// A request that is in progress.
 pub(crate) struct Begun {
     connection: TcpStream,
     rest: String,

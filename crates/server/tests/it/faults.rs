@@ -16,7 +16,7 @@ use crate::client::Request;
 use crate::home::{Home, KEY, Server, WAIT_LIMIT, until};
 
 /// It takes two seconds to know that the database is out of reach; a busy machine takes longer.
-const LONGEST_REFUSAL: Duration = Duration::from_secs(10);
+const MAX_REFUSAL: Duration = Duration::from_secs(10);
 
 /// What runs under a clock that a test sets, by writing how far it is off into a file.
 pub(crate) struct FakeClock(PathBuf);
@@ -143,7 +143,7 @@ fn a_database_out_of_reach_is_told_soon_and_passes() {
             assert_eq!(refused.code(), (503, "unavailable"), "{refused:?}");
             assert!(!refused.header("retry-after").is_empty());
             let took = began.elapsed();
-            assert!(took < LONGEST_REFUSAL, "{took:?}");
+            assert!(took < MAX_REFUSAL, "{took:?}");
         }
     };
     recover();
@@ -156,7 +156,7 @@ fn a_database_out_of_reach_is_told_soon_and_passes() {
     relay.swallow();
     let began = Instant::now();
     recover();
-    assert!(began.elapsed() < LONGEST_REFUSAL, "{:?}", began.elapsed());
+    assert!(began.elapsed() < MAX_REFUSAL, "{:?}", began.elapsed());
 }
 
 #[test]

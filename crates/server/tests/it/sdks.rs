@@ -128,7 +128,7 @@ fn check_server_sdk(stored: &Stored, library: &str) {
     assert_eq!(properties.get("$ip"), None, "the address would be that of a server");
     let timestamp: service::Time = serde_json::from_value(bought["timestamp"].clone()).expect("a time");
     let meant: service::Time = "2026-01-02T03:04:05.678Z".parse().expect("a time");
-    // Set right by the time that the request was under way.
+    // Set right by the time that the request was in progress.
     assert!(
         (timestamp - meant).abs() < chrono::TimeDelta::seconds(20),
         "{timestamp}"

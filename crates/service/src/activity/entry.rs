@@ -154,12 +154,12 @@ fn change(field: &str, before: Option<&Value>, after: Option<&Value>) -> Option<
 }
 
 /// Values that are longer in JSON are cut: a page of the log shows both sides of many changes.
-const LONGEST: usize = 4 << 10;
+const MAX_LENGTH: usize = 4 << 10;
 
 /// The value, or the beginning of it as text, which says that it was cut.
 fn cut(value: &Value) -> Value {
     let json = value.to_string();
-    if json.len() <= LONGEST {
+    if json.len() <= MAX_LENGTH {
         return value.clone();
     }
     let text = value.as_str().unwrap_or(&json);
@@ -179,7 +179,7 @@ fn beginning(text: &str) -> &str {
             '\0'..' ' => 6,
             other => other.len_utf8(),
         };
-        length > LONGEST
+        length > MAX_LENGTH
     });
     too_long.map_or(text, |(end, _)| &text[..end])
 }
@@ -228,7 +228,10 @@ mod tests {
         ] {
             let cut = cut(&long);
             let text = cut.as_str().expect("a text");
-            assert!(text.len() < LONGEST + 50 && text.contains("[truncated: 200"), "{text}");
+            assert!(
+                text.len() < MAX_LENGTH + 50 && text.contains("[truncated: 200"),
+                "{text}"
+            );
         }
     }
 
@@ -239,7 +242,10 @@ mod tests {
             let long = text.repeat(4000);
             for value in [json!(long), json!([long])] {
                 let stored = cut(&value).to_string().len();
-                assert!((LONGEST - 10..LONGEST + 50).contains(&stored), "{text:?}: {stored}");
+                assert!(
+                    (MAX_LENGTH - 10..MAX_LENGTH + 50).contains(&stored),
+                    "{text:?}: {stored}"
+                );
             }
         }
     }

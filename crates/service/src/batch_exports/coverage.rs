@@ -12,14 +12,14 @@ use crate::error::{Error, Result};
 use crate::id::ExportId;
 
 /// As much as is looked at in one go: half a year and a little.
-const LONGEST: TimeDelta = TimeDelta::days(200);
+const MAX: TimeDelta = TimeDelta::days(200);
 
 /// How one interval stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Coverage {
     Delivered,
     /// A run waits, goes on, or is tried again automatically.
-    UnderWay,
+    InProgress,
     /// A run failed for good, or took too long.
     Failed,
     /// Nobody delivered it, and nobody is going to unless asked.
@@ -54,8 +54,8 @@ impl Service {
         span: Span,
         earliest: Option<Time>,
     ) -> Result<Vec<Covered>> {
-        if span.end - span.start > LONGEST {
-            let detail = format!("Choose at most {} days.", LONGEST.num_days());
+        if span.end - span.start > MAX {
+            let detail = format!("Choose at most {} days.", MAX.num_days());
             return Err(Error::refused("invalid_input", detail));
         }
         let mut db = self.core.store.read().await?;
@@ -94,7 +94,7 @@ fn judge(part: Span, here: &[&Stretch], bounds: Bounds) -> Coverage {
     if part.without(&delivered).is_empty() {
         Coverage::Delivered
     } else if any(|status| !status.is_over()) {
-        Coverage::UnderWay
+        Coverage::InProgress
     } else if any(|status| matches!(status, RunStatus::Failed | RunStatus::TimedOut)) {
         Coverage::Failed
     } else if part.end > bounds.latest {
@@ -150,7 +150,7 @@ mod tests {
                 Coverage::Delivered,
                 Coverage::Failed,
                 Coverage::Gap,
-                Coverage::UnderWay,
+                Coverage::InProgress,
                 Coverage::Failed,
                 Coverage::Gap,
                 Coverage::NotDue,

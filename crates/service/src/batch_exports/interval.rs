@@ -44,7 +44,7 @@ impl Interval {
     ];
 
     /// No interval is longer, and so no run covers more than this.
-    pub(super) const LONGEST: TimeDelta = TimeDelta::weeks(1);
+    pub(super) const MAX: TimeDelta = TimeDelta::weeks(1);
 
     pub fn as_str(self) -> &'static str {
         match self {
@@ -202,7 +202,7 @@ mod tests {
     #[test]
     fn no_interval_is_longer_than_the_longest() {
         let lengths = Interval::ALL.map(Interval::length);
-        assert_eq!(lengths.iter().max(), Some(&Interval::LONGEST));
+        assert_eq!(lengths.iter().max(), Some(&Interval::MAX));
     }
 
     #[test]

@@ -13,11 +13,11 @@ use crate::transaction::WriteTx;
 
 /// For as long as log entries are kept, and how many of an export: one or two for each of the runs that are kept.
 const KEPT: chrono::TimeDelta = chrono::TimeDelta::days(30);
-const MOST_KEPT: i64 = 20_000;
+const MAX_KEPT: i64 = 20_000;
 /// How many one step forgets.
 const AT_ONCE: i64 = 500;
 /// No sentence needs more.
-const LONGEST: usize = 2000;
+const MAX_LENGTH: usize = 2000;
 
 impl Service {
     /// Newest first.
@@ -42,7 +42,7 @@ impl Service {
     /// Forgets some lines of an export that has too many. True: there are more of them.
     pub(super) async fn forget_lines_of(&self, export: ExportId) -> Result<bool> {
         let mut db = self.core.store.read().await?;
-        let Some(newest) = sql::logs::line_at(&mut db, export, MOST_KEPT + 1).await? else {
+        let Some(newest) = sql::logs::line_at(&mut db, export, MAX_KEPT + 1).await? else {
             return Ok(false);
         };
         drop(db);
@@ -59,7 +59,7 @@ pub(super) async fn write(db: &mut WriteTx, run: &Run, level: LogLevel, message:
 
 /// As much of a sentence as is kept: it may name what stands in a configuration, and lists show it of every run.
 pub(super) fn cut(text: &str) -> String {
-    text.chars().filter(|&c| c != '\0').take(LONGEST).collect()
+    text.chars().filter(|&c| c != '\0').take(MAX_LENGTH).collect()
 }
 
 #[cfg(test)]
@@ -69,6 +69,6 @@ mod tests {
     #[test]
     fn a_text_is_kept_up_to_its_longest() {
         assert_eq!(cut("no\0 luck"), "no luck");
-        assert_eq!(cut(&"ü".repeat(1_000_000)).chars().count(), LONGEST);
+        assert_eq!(cut(&"ü".repeat(1_000_000)).chars().count(), MAX_LENGTH);
     }
 }

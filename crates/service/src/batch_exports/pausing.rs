@@ -15,13 +15,13 @@ use crate::transaction::WriteTx;
 pub(super) const MEMORY: chrono::TimeDelta = chrono::TimeDelta::days(90);
 
 impl Service {
-    /// Makes no more runs until unpaused. A run under way goes on to its end.
+    /// Makes no more runs until unpaused. A run in progress goes on to its end.
     #[boxed]
     pub async fn pause_batch_export(&self, caller: &Caller<ChangeExports>, id: ExportId) -> Result<ExportSeen> {
         self.set_paused(caller, id, true, false).await
     }
 
-    /// Goes on with the interval under way; `backfill` also fills what passed, and what failed before it was paused.
+    /// Goes on with the interval in progress; `backfill` also fills what passed, and what failed before it was paused.
     #[boxed]
     pub async fn unpause_batch_export(
         &self,
@@ -60,7 +60,7 @@ impl Service {
     }
 }
 
-/// From the first interval that did not get through to the one under way.
+/// From the first interval that did not get through to the one in progress.
 async fn missed(db: &mut WriteTx, before: &BatchExport, now: Time) -> Result<Option<Range>> {
     let failed = sql::runs::first_failed(db, before.id, before.scheduled_until - MEMORY).await?;
     let start = failed.map_or(before.scheduled_until, |failed| failed.min(before.scheduled_until));

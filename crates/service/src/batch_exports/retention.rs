@@ -20,7 +20,7 @@ use crate::transaction::WriteTx;
 /// The newest of each export are kept in any case, and younger ones up to so many.
 const KEPT: i64 = 1000;
 const KEPT_FOR: TimeDelta = TimeDelta::days(30);
-const MOST_KEPT: i64 = 20_000;
+const MAX_KEPT: i64 = 20_000;
 /// How many exports one step looks at, and how many runs and backfills it forgets.
 const LOOKED_AT: i64 = 20;
 const AT_ONCE: i64 = 500;
@@ -74,7 +74,7 @@ async fn limits(db: &mut Session, export: &BatchExport, now: Time) -> Result<Opt
         return Ok(None);
     };
     let made_before = oldest_kept.min(now - KEPT_FOR);
-    let made_before = match sql::runs::made_at(db, export.id, MOST_KEPT).await? {
+    let made_before = match sql::runs::made_at(db, export.id, MAX_KEPT).await? {
         Some(oldest) => made_before.max(oldest),
         None => made_before,
     };
@@ -82,7 +82,7 @@ async fn limits(db: &mut Session, export: &BatchExport, now: Time) -> Result<Opt
     Ok(Some(Limits {
         made: made_before,
         failed: export.scheduled_until.min(now) - pausing::MEMORY,
-        start: last - Interval::LONGEST,
+        start: last - Interval::MAX,
     }))
 }
 

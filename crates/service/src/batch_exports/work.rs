@@ -27,7 +27,7 @@ const RETRY: Backoff = Backoff {
 const FEW_ORGANIZATIONS: usize = 64;
 const MANY_ORGANIZATIONS: usize = 2048;
 /// After so many runs in a row that failed for good, an export pauses itself.
-const MOST_FAILURES: i64 = 5;
+const MAX_FAILURES: i64 = 5;
 
 /// A run that somebody holds, and what it takes to carry it out.
 #[derive(Debug, Clone)]
@@ -209,7 +209,7 @@ impl Service {
         let before = export.clone();
         export.failures = failures;
         let mut entries = Vec::new();
-        if failures >= MOST_FAILURES && !export.paused {
+        if failures >= MAX_FAILURES && !export.paused {
             export.set_paused(true, db.now);
             export.reschedule();
             export.updated_at = db.now;
@@ -221,13 +221,13 @@ impl Service {
     }
 
     async fn tell_of_pause(&self, db: &mut WriteTx, export: &BatchExport, run: &Run) -> Result<()> {
-        let message = format!("The export was paused after {MOST_FAILURES} failed runs in a row.");
+        let message = format!("The export was paused after {MAX_FAILURES} failed runs in a row.");
         logs::write(db, run, LogLevel::Warning, &message).await?;
         let email = EmailMessage::ExportPaused {
             organization: organizations::sql::name(db, export.organization_id).await?,
             export: export.name.to_string(),
             error: run.latest_error.clone().unwrap_or_default(),
-            failures: MOST_FAILURES,
+            failures: MAX_FAILURES,
         };
         let admins = members::administrators(db, export.organization_id).await?;
         let addresses = admins.into_iter().map(|user| user.email).collect();

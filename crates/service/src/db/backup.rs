@@ -12,7 +12,7 @@ use super::Store;
 use crate::error::{Error, Result};
 
 /// What looking through a file may take at a start. Beyond it, a file counts as sound.
-const LONGEST_CHECK: Duration = Duration::from_secs(3);
+const MAX_CHECK: Duration = Duration::from_secs(3);
 /// After how many steps of SQLite's machine the time is looked at.
 const STEPS: i32 = 10_000;
 
@@ -60,7 +60,7 @@ async fn check_quickly(connection: &mut SqliteConnection) -> Result<()> {
     connection
         .lock_handle()
         .await?
-        .set_progress_handler(STEPS, move || began.elapsed() < LONGEST_CHECK);
+        .set_progress_handler(STEPS, move || began.elapsed() < MAX_CHECK);
     let found: Result<String, _> = sqlx::query_scalar("PRAGMA quick_check(1)")
         .fetch_one(&mut *connection)
         .await;

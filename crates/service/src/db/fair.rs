@@ -22,7 +22,7 @@ const WAIT_LIMIT: Duration = Duration::from_secs(10);
 const BUSY: Duration = Duration::from_secs(2);
 /// How many requests of one tenant can wait; further ones are rejected immediately. A user gets at most half of what the others
 /// leave, and a credential at most half of what the user's others leave, so that none can lock the others out.
-const MOST_WAITING: usize = 1024;
+const MAX_WAITING: usize = 1024;
 /// How long somebody is slow, unless said otherwise.
 const SLOW_FOR: Duration = Duration::from_secs(10);
 /// Past this many tenants those that are neither here nor slow are forgotten.
@@ -91,7 +91,7 @@ impl Use {
         let own = person
             .and_then(|person| person.get(credential))
             .map_or(0, VecDeque::len);
-        let share = MOST_WAITING.saturating_sub(self.waiters - of_person).div_ceil(2);
+        let share = MAX_WAITING.saturating_sub(self.waiters - of_person).div_ceil(2);
         own < share.saturating_sub(of_person - own).div_ceil(2)
     }
 
@@ -465,7 +465,7 @@ mod tests {
         drop(second);
         third.await.unwrap();
         drop(first);
-        // Whoever has nothing under way for a moment is not forgotten.
+        // Whoever has nothing in progress for a moment is not forgotten.
         let usual = semaphore.lock().tenants[&ONE].usual;
         assert!(
             usual < Duration::from_millis(30) && usual > Duration::from_millis(15),
@@ -622,18 +622,18 @@ mod tests {
                 Ok::<_, Error>(())
             }));
         };
-        for _ in 0..MOST_WAITING {
+        for _ in 0..MAX_WAITING {
             acquire(1);
         }
         settle().await;
         assert_eq!(
             waiting(&semaphore),
-            MOST_WAITING / 4,
+            MAX_WAITING / 4,
             "those beyond are asked to come back"
         );
         acquire(2);
         settle().await;
-        assert_eq!(waiting(&semaphore), MOST_WAITING / 4 + 1);
+        assert_eq!(waiting(&semaphore), MAX_WAITING / 4 + 1);
         drop(held);
         while tasks.join_next().await.is_some() {}
         assert_eq!(order.lock().unwrap()[..3], [1, 2, 1]);
@@ -647,7 +647,7 @@ mod tests {
         for number in 0..100 {
             waiting.extend(std::iter::from_fn(|| state.wait(person_with_key(number)).ok()));
         }
-        assert_eq!(waiting.len(), MOST_WAITING / 2);
+        assert_eq!(waiting.len(), MAX_WAITING / 2);
     }
 
     #[tokio::test]
@@ -655,11 +655,11 @@ mod tests {
         let semaphore = semaphore(1);
         let held = acquire(&semaphore, 1).await.unwrap();
         let mut tasks = tokio::task::JoinSet::new();
-        for _ in 0..MOST_WAITING / 4 {
+        for _ in 0..MAX_WAITING / 4 {
             let semaphore = semaphore.clone();
             tasks.spawn(async move { acquire(&semaphore, 1).await.map(drop) });
         }
-        while waiting(&semaphore) < MOST_WAITING / 4 {
+        while waiting(&semaphore) < MAX_WAITING / 4 {
             tokio::task::yield_now().await;
         }
         assert!(matches!(acquire(&semaphore, 1).await, Err(Error::Throttled(_))));

@@ -27,7 +27,7 @@ const SLOW: Slow = Slow {
 
 /// How much estimated write time one user can have in progress, in all of their organizations together: creating more
 /// organizations does not give them more turns.
-const LONGEST_OF_PERSON: Duration = Duration::from_millis(50);
+const MAX_OF_PERSON: Duration = Duration::from_millis(50);
 
 /// The connection that writes. Whoever holds the lock has the turn; the lock is handed on in order of asking.
 #[derive(Debug, Clone)]
@@ -91,7 +91,7 @@ impl Writer {
             })),
             places: FairSemaphore::new("The database", AT_THE_LOCK, SLOW).followed_by_waiting(),
             people: FairSemaphore::for_each("The database", AT_THE_LOCK)
-                .with_longest_of_one(LONGEST_OF_PERSON)
+                .with_longest_of_one(MAX_OF_PERSON)
                 .followed_by_waiting(),
             log: Arc::new(log),
         })
@@ -189,7 +189,7 @@ pub(crate) struct WriteGuard(Option<Held>);
 #[derive(Debug)]
 struct Held {
     writer: Writer,
-    /// Among all who write, and among what a person has under way. They go before the lock does: whoever has it next must
+    /// Among all who write, and among what a person has in progress. They go before the lock does: whoever has it next must
     /// know how long this turn took.
     places: (Permit, Option<Permit>),
     state: OwnedMutexGuard<State>,
@@ -464,7 +464,7 @@ mod tests {
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn reads_that_overlap_do_not_make_the_log_grow() {
-        const MOST: u64 = 1 << 20;
+        const MAX: u64 = 1 << 20;
         // Takes a while, and has its transaction open all the time.
         const LONG: &str = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 200000) \
                             SELECT (SELECT count(*) FROM written), count(*) FROM n";
@@ -475,7 +475,7 @@ mod tests {
             .create_if_missing(true)
             .journal_mode(SqliteJournalMode::Wal);
         let readers = Readers::new(options.clone());
-        let log = WriteAheadLog::new(&options, &readers, MOST);
+        let log = WriteAheadLog::new(&options, &readers, MAX);
         let writer = Writer::open(&options, log).await.unwrap();
         execute(&writer, "CREATE TABLE written (bytes BLOB)").await;
         let mut reads = JoinSet::new();
@@ -502,7 +502,7 @@ mod tests {
             }
         });
         let is_emptied = is_emptied.await.is_ok();
-        assert!(longest > MOST && is_emptied, "{longest} bytes");
+        assert!(longest > MAX && is_emptied, "{longest} bytes");
         let reader = timeout(Duration::from_secs(30), readers.acquire()).await;
         assert!(
             reader.is_ok_and(|reader| reader.is_ok()),

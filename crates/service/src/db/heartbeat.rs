@@ -6,8 +6,8 @@ use std::time::Duration;
 use sqlx::{Connection as _, PgConnection};
 use tokio::time::{sleep, timeout};
 
+use super::availability::{note, note_loss};
 use super::postgres::Pool;
-use super::silence::{note, note_loss};
 
 const EVERY: Duration = Duration::from_millis(250);
 /// Without an answer for this long, a new connection is tried.

@@ -12,9 +12,9 @@ use sqlx::{ConnectOptions, Connection as _, PgConnection};
 use tokio::runtime::Handle;
 use tokio::time::timeout;
 
+use super::availability::silence;
 use super::caller;
 use super::fair::{FairSemaphore, Permit, Slow};
-use super::silence::silence;
 use crate::error;
 
 type Result<T, E = sqlx::Error> = std::result::Result<T, E>;
@@ -37,7 +37,7 @@ const SESSION: &str =
 
 /// How much estimated write time one user can have in progress, in all of their organizations together: creating more
 /// organizations does not give them more connections. The estimate is the recent duration of their writes.
-const LONGEST_OF_PERSON: Duration = Duration::from_millis(200);
+const MAX_OF_PERSON: Duration = Duration::from_millis(200);
 
 #[derive(Debug, Clone)]
 pub struct Pool {
@@ -67,7 +67,7 @@ impl Pool {
             )
             .followed_by_waiting(),
             people: FairSemaphore::for_each("The database", writers(connections))
-                .with_longest_of_one(LONGEST_OF_PERSON)
+                .with_longest_of_one(MAX_OF_PERSON)
                 .followed_by_waiting(),
         }
     }
@@ -227,7 +227,7 @@ impl WritePermits {
 enum State {
     /// All its answers were read.
     Settled,
-    /// A statement may be under way: whoever asked may have gone.
+    /// A statement may be in progress: whoever asked may have gone.
     Unsettled,
     InTransaction,
     Dead,

@@ -7,7 +7,7 @@ use crate::clock::{Clock, Time, steady};
 use crate::error::Result;
 
 /// An answer that took longer tells too little of the time.
-const LONGEST_ANSWER: TimeDelta = TimeDelta::seconds(1);
+const MAX_ANSWER: TimeDelta = TimeDelta::seconds(1);
 
 impl Store {
     /// Has the clock follow the database's, if several machines may share it.
@@ -20,7 +20,7 @@ impl Store {
             return Ok(());
         };
         let took = steady::count() - asked;
-        if TimeDelta::microseconds(took) <= LONGEST_ANSWER {
+        if TimeDelta::microseconds(took) <= MAX_ANSWER {
             clock.follow_database(time, asked + took / 2);
         }
         Ok(())

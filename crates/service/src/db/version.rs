@@ -104,7 +104,7 @@ type Asker = oneshot::Sender<Version>;
 /// Asks PostgreSQL for its snapshot: one question answers all requests that wait for it.
 ///
 /// Equal snapshots mean that no transaction has begun to write or has committed in between.
-/// While one question is under way, requests that come gather for the next, so that each gets an answer
+/// While one question is in progress, requests that come gather for the next, so that each gets an answer
 /// to a question that was asked after it came.
 #[derive(Debug, Clone)]
 pub struct PostgresVersion {
@@ -137,9 +137,9 @@ impl PostgresVersion {
 }
 
 async fn answer_all(pool: Pool, mut waiting: mpsc::UnboundedReceiver<Asker>) {
-    const MOST: usize = 1024;
-    let mut askers = Vec::with_capacity(MOST);
-    while waiting.recv_many(&mut askers, MOST).await > 0 {
+    const MAX: usize = 1024;
+    let mut askers = Vec::with_capacity(MAX);
+    while waiting.recv_many(&mut askers, MAX).await > 0 {
         let version = snapshot(&pool).await;
         for asker in askers.drain(..) {
             // Whoever has gone away in the meantime does not mind.

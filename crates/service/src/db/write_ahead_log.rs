@@ -17,9 +17,9 @@ pub(super) const LOG_BYTES: u64 = 64 << 20;
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 /// After it was emptied, or not: writers wait for it. A backup reads for as long as it takes, so it is tried less and less often.
 const EMPTY_AGAIN: Duration = Duration::from_secs(10);
-const LONGEST_PAUSE: Duration = Duration::from_mins(5);
-/// How long reads that are under way are waited for, and other processes. Others wait for that in turn.
-const LONGEST_WAIT: Duration = Duration::from_secs(1);
+const MAX_PAUSE: Duration = Duration::from_mins(5);
+/// How long reads that are in progress are waited for, and other processes. Others wait for that in turn.
+const MAX_WAIT: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
 pub(super) struct WriteAheadLog {
@@ -69,9 +69,9 @@ impl WriteAheadLog {
     /// and keeps others from beginning one.
     pub(super) async fn empty(&self) -> Result<()> {
         // Without it, whoever begins to read now would be waited for, too.
-        let nobody_reads = timeout(LONGEST_WAIT, self.readers.hold_back()).await.ok();
+        let nobody_reads = timeout(MAX_WAIT, self.readers.hold_back()).await.ok();
         // Whoever still reads was waited for.
-        let wait = nobody_reads.as_ref().map_or(Duration::ZERO, |_| LONGEST_WAIT);
+        let wait = nobody_reads.as_ref().map_or(Duration::ZERO, |_| MAX_WAIT);
         let mut connection = self.options.clone().busy_timeout(wait).connect().await?;
         let is_busy: bool = sqlx::query_scalar("PRAGMA wal_checkpoint(TRUNCATE)")
             .fetch_one(&mut connection)
@@ -85,7 +85,7 @@ impl WriteAheadLog {
         let mut next = self.lock();
         if is_busy {
             next.look = Instant::now() + next.pause;
-            next.pause = LONGEST_PAUSE.min(next.pause * 2);
+            next.pause = MAX_PAUSE.min(next.pause * 2);
         } else {
             next.pause = EMPTY_AGAIN;
         }

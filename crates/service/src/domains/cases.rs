@@ -15,7 +15,7 @@ use crate::transaction::WriteTx;
 use crate::{Precondition, Service, members, organizations, sessions, sso};
 
 /// Each holds certificates, and is looked for in DNS.
-const MOST_DOMAINS: i64 = 100;
+const MAX_DOMAINS: i64 = 100;
 
 impl Service {
     /// By name.
@@ -278,10 +278,10 @@ impl Service {
 
 /// The organization is locked: nobody else adds one at the same time.
 async fn room_for_domain(db: &mut WriteTx, organization: OrganizationId) -> Result<()> {
-    if sql::count(db, organization).await? < MOST_DOMAINS {
+    if sql::count(db, organization).await? < MAX_DOMAINS {
         return Ok(());
     }
-    let detail = format!("An organization can have at most {MOST_DOMAINS} domains. Delete one first.");
+    let detail = format!("An organization can have at most {MAX_DOMAINS} domains. Delete one first.");
     Err(Error::refused("too_many_domains", detail))
 }
 

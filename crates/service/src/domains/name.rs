@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 
-const MOST: usize = 253;
+const MAX: usize = 253;
 
 /// Mail for everybody: nobody can own these addresses by owning the domain's record.
 const PUBLIC_MAIL: [&str; 44] = [
@@ -60,7 +60,7 @@ pub(super) fn normalize(text: &str) -> Result<String> {
         .rsplit('.')
         .next()
         .is_some_and(|last| last.bytes().all(|byte| byte.is_ascii_digit()));
-    if name.len() > MOST || !name.split('.').all(is_label) || !name.contains('.') || is_address {
+    if name.len() > MAX || !name.split('.').all(is_label) || !name.contains('.') || is_address {
         return Err(no_domain());
     }
     if PUBLIC_MAIL.binary_search(&name.as_str()).is_ok() {

@@ -12,9 +12,9 @@ use crate::text::at_most;
 use crate::transaction::WriteTx;
 
 /// As the interface says, for whoever comes another way.
-const LONGEST_LINE: usize = 512;
-const LONGEST_CERTIFICATES: usize = 32_768;
-const LONGEST_SECRET: usize = 2048;
+const MAX_LINE: usize = 512;
+const MAX_CERTIFICATES: usize = 32_768;
+const MAX_SECRET: usize = 2048;
 
 impl Domain {
     /// Applies what was sent. Whether it may take effect is for [`Domain::may_take_effect`] to say.
@@ -40,7 +40,7 @@ impl Domain {
         match patch.oidc_client_secret.as_deref() {
             Some("") => self.oidc_client_secret = None,
             Some(secret) => {
-                at_most("oidc_client_secret", Some(secret), LONGEST_SECRET)?;
+                at_most("oidc_client_secret", Some(secret), MAX_SECRET)?;
                 let encrypted = db.encrypt(&instance.encryptor, &self.secret_place(), secret.as_bytes());
                 self.oidc_client_secret = Some(encrypted);
             }
@@ -106,7 +106,7 @@ fn choice(text: &str) -> Result<String> {
 }
 
 fn one_line(field: &'static str, text: &str) -> Result<String> {
-    at_most(field, Some(text), LONGEST_LINE)?;
+    at_most(field, Some(text), MAX_LINE)?;
     if text.chars().any(char::is_control) {
         return Err(Error::invalid(
             field,
@@ -142,7 +142,7 @@ fn address(field: &'static str, text: &str) -> Result<String> {
 }
 
 fn certificates(text: &str) -> Result<String> {
-    at_most("saml_x509_cert", Some(text), LONGEST_CERTIFICATES)?;
+    at_most("saml_x509_cert", Some(text), MAX_CERTIFICATES)?;
     match Certificates::parse(text) {
         Ok(_) => Ok(text.to_owned()),
         Err(error) => Err(Error::invalid("saml_x509_cert", "invalid_input", error.to_string())),

@@ -1,6 +1,6 @@
 //! The order in which those who wait are served: accounts take turns, and so do subnets.
 //!
-//! A party that is served waits for the next round, and whoever comes belongs to the round under way. A request belongs to an
+//! A party that is served waits for the next round, and whoever comes belongs to the round in progress. A request belongs to an
 //! account and a subnet, and waits for both of them: neither one account from many networks nor many accounts from one
 //! network have more than one turn before somebody else.
 

@@ -33,7 +33,7 @@ pub struct Answer {
 }
 
 /// Longer responses are not stored: a repeated request gets `idempotency_response_lost`.
-const LONGEST_BODY: usize = 64 * 1024;
+const MAX_BODY: usize = 64 * 1024;
 
 /// How many bytes of answers are kept for each person: so many an hour. It is for each process, and forgotten with it.
 pub(crate) struct KeptBytes(DefaultKeyedRateLimiter<UserId>);
@@ -49,7 +49,7 @@ impl KeptBytes {
             self.0.retain_recent();
         }
         let bytes = u32::try_from(body.len()).ok().and_then(NonZeroU32::new);
-        body.len() <= LONGEST_BODY && bytes.is_none_or(|bytes| matches!(self.0.check_key_n(&user, bytes), Ok(Ok(()))))
+        body.len() <= MAX_BODY && bytes.is_none_or(|bytes| matches!(self.0.check_key_n(&user, bytes), Ok(Ok(()))))
     }
 }
 

@@ -20,7 +20,7 @@ use crate::text::Email;
 use crate::users::User;
 
 /// How many invites one request may make.
-pub const MOST_AT_ONCE: usize = 100;
+pub const MAX_AT_ONCE: usize = 100;
 
 /// How an invite's secret begins, so that people and scanners know what they found.
 const TOKEN_PREFIX: &str = "hgi_";

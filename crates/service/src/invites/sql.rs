@@ -144,7 +144,7 @@ pub(super) async fn by_secret(db: &mut Session, hash: &SecretHash) -> Result<Opt
     Ok(invite.map(|invite| Invite { is_from_mail, ..invite }))
 }
 
-/// At most [`super::MOST_AT_ONCE`]: a statement has parameters for them on either database.
+/// At most [`super::MAX_AT_ONCE`]: a statement has parameters for them on either database.
 pub(super) async fn insert(db: &mut WriteTx, made: &[Fresh], sender: UserId) -> Result<()> {
     const SQL: &str = "INSERT INTO invite (id, organization_id, target_email, first_name, level, message, secret_hash, \
         emailing_attempt_made, created_by, created_at, updated_at, expires_at, mail_hash) ";

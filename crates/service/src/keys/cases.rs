@@ -19,7 +19,7 @@ use crate::transaction::WriteTx;
 use crate::{Precondition, Service};
 
 /// More than anybody needs, few enough to look through.
-const MOST_KEYS: i64 = 100;
+const MAX_KEYS: i64 = 100;
 
 /// Keys are managed by the person, never by another key: each use case here takes a [`SignedIn`].
 impl Service {
@@ -193,8 +193,8 @@ pub(crate) async fn insert(
     secret: String,
     is_from_idp_session: bool,
 ) -> Result<Fresh> {
-    if sql::count(db, user).await? >= MOST_KEYS {
-        let detail = format!("you already have {MOST_KEYS} keys: delete one first");
+    if sql::count(db, user).await? >= MAX_KEYS {
+        let detail = format!("you already have {MAX_KEYS} keys: delete one first");
         return Err(Error::refused("too_many_keys", detail));
     }
     let key = Key {

@@ -16,7 +16,7 @@ const OWN_SHARE: i64 = 20;
 /// How old that is, so that nobody creates accounts to have their shares.
 const ESTABLISHED_AFTER: TimeDelta = TimeDelta::days(1);
 
-/// What was counted in the hour under way is added to.
+/// What was counted in the hour in progress is added to.
 macro_rules! on_conflict {
     () => {
         "ON CONFLICT (action, subject) DO UPDATE SET \
@@ -197,7 +197,7 @@ pub(crate) async fn expect_left(
     used.expect_within(db, factor)
 }
 
-/// How much of something was used in the hour under way.
+/// How much of something was used in the hour in progress.
 struct Used<'a> {
     action: Action,
     subject: Subject<'a>,
@@ -222,7 +222,7 @@ impl Used<'_> {
     }
 }
 
-/// What that makes in the hour under way. A replica whose clock is behind counts for the later hour; an hour that is farther
+/// What that makes in the hour in progress. A replica whose clock is behind counts for the later hour; an hour that is farther
 /// ahead was written by a clock that was wrong, and no longer counts.
 async fn add<'a>(db: &mut WriteTx, action: Action, subject: Subject<'a>, count: i64) -> Result<Used<'a>> {
     const SQL: &str = concat!(

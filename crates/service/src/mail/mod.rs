@@ -169,10 +169,10 @@ pub struct Outgoing {
 
 /// How many mails one process sends at a time, and how many of these for one source: whose mails are slow to hand over keeps
 /// others from nothing.
-const MOST_AT_ONCE: usize = 4;
-const MOST_OF_SOURCE: usize = 2;
+const MAX_AT_ONCE: usize = 4;
+const MAX_OF_SOURCE: usize = 2;
 /// The rest is left for resets and the like.
-const MOST_OF_OTHERS: usize = 3;
+const MAX_OF_OTHERS: usize = 3;
 
 /// What a process is sending at the moment, and how many it has begun to send.
 #[derive(Debug, Clone, Default)]
@@ -182,7 +182,7 @@ pub struct InFlight {
 }
 
 impl InFlight {
-    pub const MOST: usize = MOST_AT_ONCE;
+    pub const MAX: usize = MAX_AT_ONCE;
 
     pub fn start(&mut self, mail: &Outgoing) {
         self.mails.push((mail.email.class(), mail.source.clone()));
@@ -204,13 +204,13 @@ impl InFlight {
     fn has_room_for(&self, class: MailClass) -> bool {
         let is_other = |(class, _): &&(MailClass, String)| *class != MailClass::SignIn;
         let others = self.mails.iter().filter(is_other).count();
-        self.mails.len() < MOST_AT_ONCE && (class == MailClass::SignIn || others < MOST_OF_OTHERS)
+        self.mails.len() < MAX_AT_ONCE && (class == MailClass::SignIn || others < MAX_OF_OTHERS)
     }
 
-    /// Those that have as many under way as one may have. There are two at most; an empty name is nobody's.
-    fn busy_sources(&self) -> [&str; MOST_AT_ONCE / MOST_OF_SOURCE] {
-        let mut busy = [""; MOST_AT_ONCE / MOST_OF_SOURCE];
-        let is_busy = |name: &str| self.mails.iter().filter(|(_, source)| source == name).count() >= MOST_OF_SOURCE;
+    /// Those that have as many in progress as one may have. There are two at most; an empty name is nobody's.
+    fn busy_sources(&self) -> [&str; MAX_AT_ONCE / MAX_OF_SOURCE] {
+        let mut busy = [""; MAX_AT_ONCE / MAX_OF_SOURCE];
+        let is_busy = |name: &str| self.mails.iter().filter(|(_, source)| source == name).count() >= MAX_OF_SOURCE;
         for (_, source) in &self.mails {
             if is_busy(source)
                 && !busy.contains(&source.as_str())

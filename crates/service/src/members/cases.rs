@@ -165,7 +165,7 @@ fn joined(id: MemberId, organization: OrganizationId, person: &Person, level: Le
 }
 
 /// How many are told of a new member: more would be a mailing list.
-const MOST_TOLD: i64 = 100;
+const MAX_TOLD: i64 = 100;
 
 /// Tells others who has joined, if the organization wants it and there is a way to: owners and administrators first, and only
 /// those whose address is known to be theirs, as anybody can be made a member under any address.
@@ -178,7 +178,7 @@ async fn announce(db: &mut WriteTx, service: &Service, id: OrganizationId, new_m
         organization: organization.name.to_string(),
         new_member: new_member.email.clone(),
     };
-    let others = sql::proven_addresses(db, id, new_member.id, MOST_TOLD).await?;
+    let others = sql::proven_addresses(db, id, new_member.id, MAX_TOLD).await?;
     mail::notify(db, service.instance(), id, &email, others).await
 }
 

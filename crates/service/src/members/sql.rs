@@ -96,7 +96,7 @@ pub(crate) async fn owners(db: &mut Session, organization: OrganizationId) -> Re
 }
 
 /// As many owners as are told of a sign-in.
-const MOST_OWNERS_TOLD: i64 = 20;
+const MAX_OWNERS_TOLD: i64 = 20;
 
 /// The addresses of owners that are known to be theirs: one owner first, then those who have been here for longest.
 pub(crate) async fn proven_owners(
@@ -108,7 +108,7 @@ pub(crate) async fn proven_owners(
         WHERE m.organization_id = $1 AND m.level = 15 AND u.is_email_verified = $3 \
         ORDER BY CASE WHEN m.user_id = $2 THEN 0 ELSE 1 END, m.id LIMIT $4";
     Ok(on!(db, conn => sqlx::query_scalar(SQL)
-        .bind(organization).bind(first).bind(true).bind(MOST_OWNERS_TOLD).fetch_all(conn))?)
+        .bind(organization).bind(first).bind(true).bind(MAX_OWNERS_TOLD).fetch_all(conn))?)
 }
 
 /// Administrators and owners.

@@ -90,7 +90,7 @@ fn too_many() -> Error {
     let detail = format!(
         "A user can have created at most {} organizations. Delete one that is not needed, or ask an operator of the \
          instance, for whom there is no limit.",
-        sql::MOST_CREATED
+        sql::MAX_CREATED
     );
     Error::Forbidden(detail)
 }

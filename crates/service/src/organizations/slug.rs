@@ -2,7 +2,7 @@
 
 use crate::clock::RandomSource;
 
-const MOST: usize = 48;
+const MAX: usize = 48;
 const SUFFIX_LENGTH: usize = 4;
 /// For names that leave nothing behind, such as one of punctuation only.
 const FALLBACK: &str = "organization";
@@ -14,7 +14,7 @@ pub(super) fn slug(name: &str) -> String {
         .split(|c: char| !c.is_ascii_alphanumeric())
         .filter(|word| !word.is_empty())
         .collect();
-    let slug = cut(&words.join("-"), MOST);
+    let slug = cut(&words.join("-"), MAX);
     if slug.is_empty() { FALLBACK.to_owned() } else { slug }
 }
 
@@ -26,7 +26,7 @@ pub(super) fn slug_with_suffix(slug: &str, random: &RandomSource) -> String {
         .iter()
         .map(|byte| char::from(LETTERS[usize::from(byte % 32)]))
         .collect();
-    format!("{}-{suffix}", cut(slug, MOST - SUFFIX_LENGTH - 1))
+    format!("{}-{suffix}", cut(slug, MAX - SUFFIX_LENGTH - 1))
 }
 
 fn cut(slug: &str, most: usize) -> String {

@@ -1,10 +1,10 @@
 use sqlx::QueryBuilder;
 
 use super::{NewlyCreated, Organization};
+use crate::access_recheck;
 use crate::db::{Connection, Session, answered, changed, on};
 use crate::error::{Error, Result};
 use crate::id::{MemberId, OrganizationId, TeamId, UserId};
-use crate::late;
 use crate::level::Level;
 use crate::page::{Page, Window};
 use crate::transaction::WriteTx;
@@ -121,7 +121,7 @@ pub(crate) async fn lock(db: &mut WriteTx, id: OrganizationId) -> Result<Organiz
     // A SQLite session that writes already holds the only write lock.
     let sql = db.pick(locked!(""), locked!(" FOR NO KEY UPDATE"));
     let found = on!(db, conn => sqlx::query_as(sql).bind(id).fetch_optional(conn))?;
-    late::expect_access_to(db, id).await?;
+    access_recheck::expect_access_to(db, id).await?;
     found.ok_or(Error::NotFound("organization"))
 }
 
@@ -135,7 +135,7 @@ pub(super) async fn lock_to_delete(db: &mut WriteTx, id: OrganizationId) -> Resu
     if let Connection::Postgres(conn) = db.connection() {
         answered(sqlx::query(MEMBERS).bind(id).execute(conn)).await?;
     }
-    late::expect_access_to(db, id).await?;
+    access_recheck::expect_access_to(db, id).await?;
     found.ok_or(Error::NotFound("organization"))
 }
 
@@ -156,7 +156,7 @@ macro_rules! most_created {
     };
 }
 
-pub(super) const MOST_CREATED: &str = most_created!();
+pub(super) const MAX_CREATED: &str = most_created!();
 
 /// Whether somebody may create another organization.
 macro_rules! has_room {

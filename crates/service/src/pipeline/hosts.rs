@@ -10,8 +10,8 @@ use super::types::App;
 use crate::error::{Error, Result};
 
 /// More entries than any app needs.
-const MOST: usize = 50;
-const LONGEST: usize = 253;
+const MAX: usize = 50;
+const MAX_LENGTH: usize = 253;
 
 /// One entry of a list: `api.example.com`, `*.example.com` for all names below it, or `config.url` for the host that the
 /// configuration names in that field.
@@ -45,13 +45,13 @@ impl Entry {
 pub(super) fn field_of(entry: &str) -> Option<&str> {
     let key = entry.strip_prefix("config.")?;
     let is_key = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
-    (!key.is_empty() && key.len() <= LONGEST && key.bytes().all(is_key)).then_some(key)
+    (!key.is_empty() && key.len() <= MAX_LENGTH && key.bytes().all(is_key)).then_some(key)
 }
 
 /// A host as requests name it: lower case, in ASCII, without port or path.
 fn normal(text: &str) -> Option<String> {
     let is_plain = |byte: u8| !matches!(byte, b'/' | b'@' | b'?' | b'#' | b'*' | b'\\') && !byte.is_ascii_whitespace();
-    if text.is_empty() || text.len() > LONGEST || !text.bytes().all(is_plain) {
+    if text.is_empty() || text.len() > MAX_LENGTH || !text.bytes().all(is_plain) {
         return None;
     }
     let url = Url::parse(&format!("https://{text}/")).ok()?;
@@ -61,11 +61,11 @@ fn normal(text: &str) -> Option<String> {
 
 /// Makes sure that every entry of a list means something.
 pub(super) fn check(field: &'static str, list: &[String]) -> Result<()> {
-    if list.len() > MOST {
+    if list.len() > MAX {
         return Err(Error::invalid(
             field,
             "max_length",
-            format!("At most {MOST} hosts can be listed."),
+            format!("At most {MAX} hosts can be listed."),
         ));
     }
     match list.iter().find(|text| Entry::parse(text).is_none()) {
@@ -258,6 +258,6 @@ mod tests {
         ] {
             assert!(check("allowed_hosts", &[text.to_owned()]).is_ok(), "{text}");
         }
-        assert!(check("allowed_hosts", &vec!["a.example".to_owned(); MOST + 1]).is_err());
+        assert!(check("allowed_hosts", &vec!["a.example".to_owned(); MAX + 1]).is_err());
     }
 }

@@ -10,26 +10,26 @@ use crate::error::{Error, Result};
 use crate::id::OrganizationId;
 use crate::transaction::WriteTx;
 
-const MOST_APPS: i64 = 200;
-const MOST_CONFIGS: i64 = 1000;
+const MAX_APPS: i64 = 200;
+const MAX_CONFIGS: i64 = 1000;
 /// Of all configurations of an organization, and of all that is said of its apps: the longest list of either. Counted as what it takes
 /// in memory, because that is what a list costs, and texts as they are in JSON, where one byte can take six.
-const MOST_CONFIG_BYTES: i64 = 16 << 20;
-const MOST_APP_BYTES: i64 = 16 << 20;
+const MAX_CONFIG_BYTES: i64 = 16 << 20;
+const MAX_APP_BYTES: i64 = 16 << 20;
 /// All versions of an organization's apps, in the database.
-const MOST_CODE_BYTES: i64 = 256 << 20;
+const MAX_CODE_BYTES: i64 = 256 << 20;
 /// Pages of a team's sites ask which frontend apps there are, and load each.
-const MOST_ON_PAGES: i64 = 50;
+const MAX_ON_PAGES: i64 = 50;
 
 /// Whether all apps of the organization, which is locked, fit together, now that this one is saved. One that has not grown does.
 pub(super) async fn fit_apps(db: &mut WriteTx, before: Option<&App>, app: &App) -> Result<()> {
     let has_grown = app_size(app) > before.map_or(0, app_size);
-    if !has_grown || sql::apps::size_of_all(db, app.organization_id).await? <= MOST_APP_BYTES {
+    if !has_grown || sql::apps::size_of_all(db, app.organization_id).await? <= MAX_APP_BYTES {
         return Ok(());
     }
     let detail = format!(
         "the metadata of all apps of an organization can take at most {} MB in memory: delete an app first",
-        MOST_APP_BYTES >> 20
+        MAX_APP_BYTES >> 20
     );
     Err(Error::refused("apps_too_large", detail))
 }
@@ -37,12 +37,12 @@ pub(super) async fn fit_apps(db: &mut WriteTx, before: Option<&App>, app: &App) 
 /// The same for configurations.
 pub(super) async fn fit_configs(db: &mut WriteTx, before: Option<&AppConfig>, config: &AppConfig) -> Result<()> {
     let has_grown = config_size(config) > before.map_or(0, config_size);
-    if !has_grown || sql::configs::size_of_all(db, config.organization_id).await? <= MOST_CONFIG_BYTES {
+    if !has_grown || sql::configs::size_of_all(db, config.organization_id).await? <= MAX_CONFIG_BYTES {
         return Ok(());
     }
     let detail = format!(
         "all configurations of an organization can take at most {} MB in memory: delete one first",
-        MOST_CONFIG_BYTES >> 20
+        MAX_CONFIG_BYTES >> 20
     );
     Err(Error::refused("configs_too_large", detail))
 }
@@ -50,19 +50,19 @@ pub(super) async fn fit_configs(db: &mut WriteTx, before: Option<&AppConfig>, co
 /// Makes room for the code that was just stored: the oldest versions of the organization's apps go that nobody runs.
 pub(super) async fn fit_code(db: &mut WriteTx, app: &App) -> Result<()> {
     let mut size = sql::versions::size_of_all(db, app.organization_id).await?;
-    if size <= MOST_CODE_BYTES {
+    if size <= MAX_CODE_BYTES {
         return Ok(());
     }
     for old in sql::versions::unused(db, app).await? {
         sql::versions::delete(db, &old).await?;
         size -= old.size;
-        if size <= MOST_CODE_BYTES {
+        if size <= MAX_CODE_BYTES {
             return Ok(());
         }
     }
     let detail = format!(
         "the code of all apps of an organization can have at most {} MB, including versions in use: delete an app first",
-        MOST_CODE_BYTES >> 20
+        MAX_CODE_BYTES >> 20
     );
     Err(Error::refused("code_too_large", detail))
 }
@@ -70,26 +70,26 @@ pub(super) async fn fit_code(db: &mut WriteTx, app: &App) -> Result<()> {
 /// For a configuration that is being enabled and not saved yet.
 pub(super) async fn room_on_pages(db: &mut Session, config: &AppConfig) -> Result<()> {
     let is_loaded = config.enabled && config.collection == Collection::FrontendApps;
-    if !is_loaded || sql::sites::count(db, config.team_id).await? < MOST_ON_PAGES {
+    if !is_loaded || sql::sites::count(db, config.team_id).await? < MAX_ON_PAGES {
         return Ok(());
     }
-    let detail = format!("a team can have at most {MOST_ON_PAGES} frontend apps enabled: disable one first");
+    let detail = format!("a team can have at most {MAX_ON_PAGES} frontend apps enabled: disable one first");
     Err(Error::refused("too_many_frontend_apps", detail))
 }
 
 /// The organization is locked: nobody else adds one at the same time.
 pub(super) async fn room_for_app(db: &mut Session, organization: OrganizationId) -> Result<()> {
-    if sql::apps::count_own(db, organization).await? < MOST_APPS {
+    if sql::apps::count_own(db, organization).await? < MAX_APPS {
         return Ok(());
     }
-    let detail = format!("an organization can have at most {MOST_APPS} apps: delete one first");
+    let detail = format!("an organization can have at most {MAX_APPS} apps: delete one first");
     Err(Error::refused("too_many_apps", detail))
 }
 
 pub(super) async fn room_for_config(db: &mut Session, organization: OrganizationId) -> Result<()> {
-    if sql::configs::count(db, organization).await? < MOST_CONFIGS {
+    if sql::configs::count(db, organization).await? < MAX_CONFIGS {
         return Ok(());
     }
-    let detail = format!("an organization can have at most {MOST_CONFIGS} app configurations: delete one first");
+    let detail = format!("an organization can have at most {MAX_CONFIGS} app configurations: delete one first");
     Err(Error::refused("too_many_configs", detail))
 }

@@ -15,15 +15,15 @@ use crate::transaction::WriteTx;
 /// For as long as log entries are kept.
 const KEPT: chrono::TimeDelta = chrono::TimeDelta::days(30);
 /// No sentence needs more.
-pub(super) const LONGEST: usize = 2000;
-/// How many lines a configuration keeps: `MOST_LINES`, or `FEWER_LINES` while its organization has more than
-/// `MOST_OF_ORGANIZATION`.
-const MOST_LINES: i64 = 10_000;
+pub(super) const MAX_LENGTH: usize = 2000;
+/// How many lines a configuration keeps: `MAX_LINES`, or `FEWER_LINES` while its organization has more than
+/// `MAX_OF_ORGANIZATION`.
+const MAX_LINES: i64 = 10_000;
 const FEWER_LINES: i64 = 1000;
-const MOST_OF_ORGANIZATION: i64 = 100_000;
-/// Retention is checked after every `LOOK_AFTER` lines, and deletes at most `MOST_AT_ONCE`.
+const MAX_OF_ORGANIZATION: i64 = 100_000;
+/// Retention is checked after every `LOOK_AFTER` lines, and deletes at most `MAX_AT_ONCE`.
 const LOOK_AFTER: i64 = 500;
-const MOST_AT_ONCE: i64 = 5000;
+const MAX_AT_ONCE: i64 = 5000;
 
 impl Service {
     /// Newest first.
@@ -83,21 +83,21 @@ async fn count_lines(db: &mut WriteTx, config: &AppConfig, written: i64) -> Resu
         return Ok(());
     }
     let of_all = sql::usage::lines_of_all(db, config.organization_id).await?;
-    let most = if of_all > MOST_OF_ORGANIZATION {
+    let most = if of_all > MAX_OF_ORGANIZATION {
         FEWER_LINES
     } else {
-        MOST_LINES
+        MAX_LINES
     };
     if counted <= most {
         return Ok(());
     }
     let lines = sql::logs::count(db, config.id).await?;
-    let beyond = (lines - most).clamp(0, MOST_AT_ONCE);
+    let beyond = (lines - most).clamp(0, MAX_AT_ONCE);
     sql::logs::delete_oldest(db, config.id, beyond).await?;
     sql::usage::set_lines(db, config.id, lines - beyond).await
 }
 
 async fn write(db: &mut WriteTx, config: &AppConfig, entry: &AppLog) -> Result<()> {
-    let message: String = entry.message.chars().filter(|&c| c != '\0').take(LONGEST).collect();
+    let message: String = entry.message.chars().filter(|&c| c != '\0').take(MAX_LENGTH).collect();
     sql::logs::insert(db, config, entry, &message).await
 }

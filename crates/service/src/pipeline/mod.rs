@@ -45,7 +45,7 @@ pub use sites::SiteApp;
 pub use tasks::{AppTask, TaskOutcome};
 pub use types::{
     App, AppConfig, AppFields, AppLog, AppLogFilter, AppLogLevel, AppLogSource, AppMetadata, AppName, AppPatch, AppUse,
-    AppWithFiles, Collection, ConfigPatch, Cursor, Derived, DueAfter, DueApp, Fetched, Files, MOST_FAILURES, NewApp,
+    AppWithFiles, Collection, ConfigPatch, Cursor, Derived, DueAfter, DueApp, Fetched, Files, MAX_FAILURES, NewApp,
     NewConfig, Package, PluginType, ReachedHost, Script, TaskKind, UseCount, Version, VersionName, VersionSeen,
     check_source,
 };

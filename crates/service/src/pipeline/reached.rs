@@ -13,7 +13,7 @@ use crate::id::{AppConfigId, AppId};
 use crate::page::{Page, Window};
 
 /// So many hosts are remembered for each configuration; names can be made up without end.
-const MOST_REACHED: i64 = 200;
+const MAX_REACHED: i64 = 200;
 
 impl Service {
     /// In the order of their names.
@@ -45,7 +45,7 @@ impl Service {
         let mut count = sql::hosts::count(&mut db, config.id).await?;
         for (host, is_allowed) in hosts {
             let known = sql::hosts::find(&mut db, config.id, host).await?;
-            if known.is_none() && count >= MOST_REACHED {
+            if known.is_none() && count >= MAX_REACHED {
                 if !is_allowed {
                     // Nothing was sent there, and names can be made up without end.
                     continue;
@@ -80,7 +80,10 @@ impl Service {
         }
         let count = sql::usage::add_unlisted_hosts(&mut db, config.id, hosts).await?;
         let is_first = count == hosts;
-        let entries: Vec<Entry> = is_first.then(|| Entry::happened(config, "hosts_unlisted")).into_iter().collect();
+        let entries: Vec<Entry> = is_first
+            .then(|| Entry::happened(config, "hosts_unlisted"))
+            .into_iter()
+            .collect();
         db.commit(&Actor::system(), &entries).await
     }
 }

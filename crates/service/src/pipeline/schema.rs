@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use crate::error::{Error, Invalid, Result};
 
-const MOST_FIELDS: usize = 200;
+const MAX_FIELDS: usize = 200;
 const KINDS: [&str; 4] = ["string", "choice", "json", "attachment"];
 
 /// One thing that a configuration is told.
@@ -111,8 +111,8 @@ pub(super) fn check_count(schema: &Value) -> Result<()> {
         Value::Object(map) => map.len(),
         _ => 0,
     };
-    if count > MOST_FIELDS {
-        let detail = format!("there can be at most {MOST_FIELDS} fields");
+    if count > MAX_FIELDS {
+        let detail = format!("there can be at most {MAX_FIELDS} fields");
         return Err(Error::invalid("config_schema", "invalid_input", detail));
     }
     Ok(())
@@ -246,7 +246,7 @@ pub fn check_config(schema: &Value, config: &Map<String, Value>, is_enabled: boo
 /// Only the first says which fields there are: that can be much longer than the key that is wrong.
 fn unknown(fields: &[Field], config: &Map<String, Value>) -> Vec<Invalid> {
     let is_unknown = |key: &&String| !fields.iter().any(|field| field.key == **key);
-    let keys = config.keys().filter(is_unknown).take(Invalid::MOST);
+    let keys = config.keys().filter(is_unknown).take(Invalid::MAX);
     let detail = |place: usize| {
         if place > 0 {
             return "unknown field".to_owned();
@@ -394,7 +394,7 @@ mod tests {
         let Err(Error::Invalid(wrong)) = check_config(&schema, &config, false) else {
             panic!("they are unknown")
         };
-        assert_eq!(wrong.len(), Invalid::MOST);
+        assert_eq!(wrong.len(), Invalid::MAX);
         assert!(wrong[0].detail.ends_with("f049, …"), "{}", wrong[0].detail);
         assert!(wrong[1..].iter().all(|one| one.detail == "unknown field"));
         let choices: Vec<String> = (0..200).map(|number| number.to_string()).collect();

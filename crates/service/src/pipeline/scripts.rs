@@ -25,8 +25,8 @@ const WAIT_LIMIT: Duration = Duration::from_secs(2);
 /// When to come back.
 const BUSY: Duration = Duration::from_secs(2);
 /// How many are kept in memory, and their bytes in sum.
-const MOST: usize = 64;
-const MOST_BYTES: usize = 8 << 20;
+const MAX: usize = 64;
+const MAX_BYTES: usize = 8 << 20;
 
 /// One script of one version. Numbers of versions can be used again, so that the checksum over the files belongs to it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -84,7 +84,7 @@ impl Scripts {
         kept.retain(|(known, _)| *known != key);
         kept.push_back((key, code));
         let mut bytes: usize = kept.iter().map(|(_, code)| code.len()).sum();
-        while kept.len() > MOST || bytes > MOST_BYTES {
+        while kept.len() > MAX || bytes > MAX_BYTES {
             let Some((_, oldest)) = kept.pop_front() else { break };
             bytes -= oldest.len();
         }
@@ -125,7 +125,7 @@ mod tests {
         for version in 100..200 {
             scripts.keep(key(version), "x".into());
         }
-        assert_eq!(scripts.lock().len(), MOST);
+        assert_eq!(scripts.lock().len(), MAX);
         let others = ScriptKey {
             sha256: "1".repeat(64),
             ..key(199)

@@ -8,12 +8,12 @@ use super::types::{App, AppConfig, AppMetadata};
 use crate::error::{Error, Result};
 
 /// Of one structure of an app.
-const LONGEST_STRUCTURE: usize = 64 << 10;
+const MAX_STRUCTURE: usize = 64 << 10;
 /// Of all values of a configuration, and without its attachments.
-const LONGEST_CONFIG: usize = 512 << 10;
-const LONGEST_VALUES: usize = 256 << 10;
+const MAX_CONFIG: usize = 512 << 10;
+const MAX_VALUES_BYTES: usize = 256 << 10;
 /// A value takes much more memory than text.
-const MOST_VALUES: usize = 2000;
+const MAX_VALUES: usize = 2000;
 
 type Part = fn(&App) -> &Value;
 
@@ -28,7 +28,7 @@ const STRUCTURES: [(&str, Part); 4] = [
 pub(super) fn check_app(before: Option<&App>, app: &App) -> Result<()> {
     for (field, part) in STRUCTURES {
         if before.is_none_or(|before| part(before) != part(app)) {
-            check("", field, part(app), LONGEST_STRUCTURE)?;
+            check("", field, part(app), MAX_STRUCTURE)?;
         }
     }
     if before.is_some_and(|before| before.config_schema == app.config_schema) {
@@ -47,7 +47,7 @@ pub(super) fn check_metadata(before: Option<&App>, metadata: &AppMetadata) -> Re
     ];
     for ((field, part), offered) in STRUCTURES.into_iter().zip(offered) {
         if before.is_none_or(|before| part(before) != offered) {
-            check("", field, offered, LONGEST_STRUCTURE)?;
+            check("", field, offered, MAX_STRUCTURE)?;
         }
     }
     Ok(())
@@ -62,15 +62,20 @@ pub(super) fn check_config(schema: &Value, config: &Map<String, Value>) -> Resul
             .any(|field| field.key == key && field.kind == "attachment")
     };
     let (files, values): (Map<_, _>, Map<_, _>) = config.clone().into_iter().partition(|(key, _)| is_file(key));
-    check(" without attachments", "config", &Value::Object(values), LONGEST_VALUES)?;
-    let left = LONGEST_CONFIG - LONGEST_VALUES;
+    check(
+        " without attachments",
+        "config",
+        &Value::Object(values),
+        MAX_VALUES_BYTES,
+    )?;
+    let left = MAX_CONFIG - MAX_VALUES_BYTES;
     check(" of attachments", "config", &Value::Object(files), left)
 }
 
 fn check(what: &str, field: &'static str, value: &Value, longest: usize) -> Result<()> {
     let wrong = |detail: String| Err(Error::invalid(field, "max_length", detail));
-    if count(value) > MOST_VALUES {
-        return wrong(format!("this can have at most {MOST_VALUES} values"));
+    if count(value) > MAX_VALUES {
+        return wrong(format!("this can have at most {MAX_VALUES} values"));
     }
     if has_reserved_name(value) {
         let detail = format!("names cannot start with {RESERVED}");
@@ -159,7 +164,7 @@ mod tests {
 
     #[test]
     fn what_is_long_or_has_many_values_is_refused() {
-        let fits = |value: &Value| check("", "metrics", value, LONGEST_STRUCTURE).is_ok();
+        let fits = |value: &Value| check("", "metrics", value, MAX_STRUCTURE).is_ok();
         assert!(fits(&json!({ "a": "x".repeat(60_000) })) && fits(&json!(vec![0; 1999])));
         for large in [
             json!({ "a": "x".repeat(70_000) }),

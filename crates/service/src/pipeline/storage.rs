@@ -11,13 +11,13 @@ use crate::error::{Error, Result};
 use crate::id::AppConfigId;
 use crate::transaction::WriteTx;
 
-const MOST_KEYS: i64 = 10_000;
-const LONGEST_KEY: usize = 200;
-const LARGEST_VALUE: usize = 256 * 1024;
+const MAX_KEYS: i64 = 10_000;
+const MAX_KEY: usize = 200;
+const MAX_VALUE: usize = 256 * 1024;
 /// Keys and values together: of one configuration, and of all of an organization. Several that store at the same moment may go beyond
 /// the latter by one value each.
-const MOST_BYTES: i64 = 16 << 20;
-const MOST_OF_ORGANIZATION: i64 = 256 << 20;
+const MAX_BYTES: i64 = 16 << 20;
+const MAX_OF_ORGANIZATION: i64 = 256 << 20;
 
 impl Service {
     /// JSON, as it was written.
@@ -57,10 +57,10 @@ impl Service {
 
     /// Whoever changes what the configuration keeps waits for others who do.
     async fn change_storage<'a>(&self, config: &AppConfig, key: &'a str) -> Result<Change<'a>> {
-        if key.chars().count() > LONGEST_KEY || key.contains('\0') {
+        if key.chars().count() > MAX_KEY || key.contains('\0') {
             return Err(Error::refused(
                 "storage_key",
-                format!("storage keys have at most {LONGEST_KEY} characters"),
+                format!("storage keys have at most {MAX_KEY} characters"),
             ));
         }
         let mut db = self.write().await?;
@@ -89,10 +89,10 @@ impl Change<'_> {
     }
 
     async fn store(&mut self, value: &str) -> Result<()> {
-        if value.len() > LARGEST_VALUE {
+        if value.len() > MAX_VALUE {
             return Err(Error::refused(
                 "storage_value",
-                format!("stored values have at most {LARGEST_VALUE} bytes"),
+                format!("stored values have at most {MAX_VALUE} bytes"),
             ));
         }
         let (db, config, key) = (&mut self.db, self.config, self.key);
@@ -112,20 +112,20 @@ impl Change<'_> {
 /// What makes nothing larger is never refused.
 async fn check_room(db: &mut WriteTx, usage: &Usage, keys: i64, bytes: i64) -> Result<()> {
     let full = |detail: String| Err(Error::refused("storage_full", detail));
-    if keys > 0 && usage.storage_keys + keys > MOST_KEYS {
-        return full(format!("an app can store at most {MOST_KEYS} keys"));
+    if keys > 0 && usage.storage_keys + keys > MAX_KEYS {
+        return full(format!("an app can store at most {MAX_KEYS} keys"));
     }
     if bytes <= 0 {
         return Ok(());
     }
-    if usage.storage_bytes + bytes > MOST_BYTES {
+    if usage.storage_bytes + bytes > MAX_BYTES {
         return full(format!(
             "an app can store at most {} MB per configuration",
-            MOST_BYTES >> 20
+            MAX_BYTES >> 20
         ));
     }
-    if sql::usage::storage_of_all(db, usage.organization_id).await? + bytes > MOST_OF_ORGANIZATION {
-        let most = MOST_OF_ORGANIZATION >> 20;
+    if sql::usage::storage_of_all(db, usage.organization_id).await? + bytes > MAX_OF_ORGANIZATION {
+        let most = MAX_OF_ORGANIZATION >> 20;
         return full(format!(
             "the apps of an organization can store at most {most} MB in total"
         ));

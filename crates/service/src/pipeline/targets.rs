@@ -13,7 +13,7 @@ use super::types::App;
 use crate::error::{Error, Invalid, Result};
 
 /// How many parts of text are looked at. Beyond that any change counts as one of an address, so that nothing is hidden behind many parts.
-const MOST_PARTS: usize = 2000;
+const MAX_PARTS: usize = 2000;
 /// What a text counts for that is JSON: those in it can be JSON, too, and so on.
 const COST_OF_JSON: usize = 400;
 /// Between several addresses in one text.
@@ -59,7 +59,7 @@ impl Target {
         let is_open = app.hosts.as_ref().is_none_or(|hosts| !hosts.iter().all(is_fixed));
         let new = after.values.keys().filter(|key| !self.values.contains_key(*key));
         let mut keys = self.values.keys().chain(new);
-        let mut parts_left = MOST_PARTS;
+        let mut parts_left = MAX_PARTS;
         keys.any(|key| {
             let (before, after) = (self.values.get(key), after.values.get(key));
             // Secret or not: the address of a webhook often is.
@@ -178,7 +178,7 @@ mod tests {
     use super::*;
 
     fn is_address(value: &Value) -> bool {
-        let mut parts_left = MOST_PARTS;
+        let mut parts_left = MAX_PARTS;
         super::is_address(value, &mut parts_left)
     }
 
@@ -198,7 +198,7 @@ mod tests {
         ] {
             assert!(!is_address(&few) && is_address(&many), "{few}");
         }
-        let mut parts_left = MOST_PARTS;
+        let mut parts_left = MAX_PARTS;
         let mut looked = || super::is_address(&lines(700), &mut parts_left);
         assert_eq!(
             [looked(), looked(), looked()],

@@ -16,13 +16,13 @@ use crate::rotation::{Rotation, Round};
 use crate::transaction::WriteTx;
 
 /// So many jobs may wait for one configuration.
-const MOST_WAITING: i64 = 1000;
-const LARGEST_PAYLOAD: usize = 256 * 1024;
-const LONGEST_JOB_NAME: usize = 1000;
+const MAX_WAITING: i64 = 1000;
+const MAX_PAYLOAD: usize = 256 * 1024;
+const MAX_JOB_NAME: usize = 1000;
 /// Names, payloads and rows of the jobs that wait: of one configuration, and of all of an organization. Several that queue at the same moment
 /// may go beyond the latter by one job each.
-const MOST_BYTES: i64 = 16 << 20;
-const MOST_OF_ORGANIZATION: i64 = 64 << 20;
+const MAX_BYTES: i64 = 16 << 20;
+const MAX_OF_ORGANIZATION: i64 = 64 << 20;
 /// What a job counts for besides. Jobs are deleted with their organization, so that there must not be many thousands of them.
 const ROW_SIZE: usize = 8 * 1024;
 /// A configuration may have this many jobs done in a minute, all at once if it likes. What it queues beyond that is
@@ -31,7 +31,7 @@ const JOBS_A_MINUTE: i64 = 300;
 const JOBS_AHEAD: TimeDelta = TimeDelta::minutes(1);
 const JOB_EVERY: TimeDelta = TimeDelta::milliseconds(60_000 / JOBS_A_MINUTE);
 /// How often a job is tried when it asks for it.
-const MOST_TRIES: i64 = 5;
+const MAX_TRIES: i64 = 5;
 const RETRY: Backoff = Backoff {
     first: TimeDelta::seconds(10),
     factor: 2,
@@ -54,9 +54,14 @@ pub struct AppTask {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TaskOutcome<'a> {
     Done,
-    Failed { error: &'a str, is_retryable: bool },
+    Failed {
+        error: &'a str,
+        is_retryable: bool,
+    },
     /// Others needed its slot, or there was none for it. That is no failure of the app: it starts again, with as many tries as before.
-    Postponed { reason: &'a str },
+    Postponed {
+        reason: &'a str,
+    },
 }
 
 impl Service {
@@ -171,17 +176,17 @@ impl Service {
     /// What an app asked for, to be done at a time. The payload is JSON.
     #[boxed]
     pub async fn queue_app_job(&self, config: &AppConfig, name: &str, payload: &str, at: Time) -> Result<()> {
-        if payload.len() > LARGEST_PAYLOAD || name.len() > LONGEST_JOB_NAME {
+        if payload.len() > MAX_PAYLOAD || name.len() > MAX_JOB_NAME {
             return Err(Error::refused(
                 "job_size",
-                format!("job payloads have at most {LARGEST_PAYLOAD} bytes"),
+                format!("job payloads have at most {MAX_PAYLOAD} bytes"),
             ));
         }
         let mut db = self.write().await?;
-        if sql::tasks::count_jobs(&mut db, config.id).await? >= MOST_WAITING {
+        if sql::tasks::count_jobs(&mut db, config.id).await? >= MAX_WAITING {
             return Err(Error::refused(
                 "jobs_full",
-                format!("at most {MOST_WAITING} jobs can be queued"),
+                format!("at most {MAX_WAITING} jobs can be queued"),
             ));
         }
         let earliest = count_job(&mut db, config).await?;
@@ -204,7 +209,7 @@ impl AppTask {
             }
             (TaskKind::Schedule, _) => Some((0, next_turn(&self.name, now))),
             (TaskKind::Job, TaskOutcome::Postponed { .. }) => Some((tries - 1, now + RETRY.first)),
-            (TaskKind::Job, TaskOutcome::Failed { is_retryable: true, .. }) if tries < MOST_TRIES => {
+            (TaskKind::Job, TaskOutcome::Failed { is_retryable: true, .. }) if tries < MAX_TRIES => {
                 Some((tries, now + RETRY.after(tries)))
             }
             (TaskKind::Job, _) => None,
@@ -234,11 +239,11 @@ async fn check_room(db: &mut WriteTx, config: &AppConfig, bytes: i64) -> Result<
         let detail = format!("the queued jobs of {whose} can have at most {} MB in total", most >> 20);
         Err(Error::refused("jobs_full", detail))
     };
-    if usage.payload_bytes + bytes > MOST_BYTES {
-        return full("a configuration", MOST_BYTES);
+    if usage.payload_bytes + bytes > MAX_BYTES {
+        return full("a configuration", MAX_BYTES);
     }
-    if sql::usage::payload_of_all(db, usage.organization_id).await? + bytes > MOST_OF_ORGANIZATION {
-        return full("an organization", MOST_OF_ORGANIZATION);
+    if sql::usage::payload_of_all(db, usage.organization_id).await? + bytes > MAX_OF_ORGANIZATION {
+        return full("an organization", MAX_OF_ORGANIZATION);
     }
     Ok(())
 }

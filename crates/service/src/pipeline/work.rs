@@ -5,7 +5,7 @@ use chrono::TimeDelta;
 
 use super::runnable::Runnable;
 use super::sql::configs::Configs;
-use super::types::{AppConfig, AppLogLevel, Cursor, DueAfter, DueApp, MOST_FAILURES, MOST_STARTS};
+use super::types::{AppConfig, AppLogLevel, Cursor, DueAfter, DueApp, MAX_FAILURES, MAX_STARTS};
 use super::{logs, schedule, sql};
 use crate::Service;
 use crate::access::Actor;
@@ -24,7 +24,7 @@ const RETRY: Backoff = Backoff {
     longest: TimeDelta::minutes(10),
 };
 /// How often one event is tried when the app asks for it; after that it is given up.
-const MOST_TRIES: i64 = 10;
+const MAX_TRIES: i64 = 10;
 
 /// A configuration that somebody holds.
 #[derive(Debug, Clone)]
@@ -177,7 +177,7 @@ impl AppConfig {
         }
         self.latest_error = match (&step.error, step.stop) {
             // Lists show it of every configuration.
-            (Some(error), _) => Some(error.chars().filter(|&c| c != '\0').take(logs::LONGEST).collect()),
+            (Some(error), _) => Some(error.chars().filter(|&c| c != '\0').take(logs::MAX_LENGTH).collect()),
             // Something got through: what was wrong is over.
             (None, _) if step.failures == 0 => None,
             (None, _) => self.latest_error.clone(),
@@ -188,12 +188,12 @@ impl AppConfig {
             Stop::Start => {
                 self.tries += 1;
                 self.due_at = Some(now + RETRY.after(self.tries));
-                return self.tries >= MOST_STARTS;
+                return self.tries >= MAX_STARTS;
             }
             Stop::Retry => {
                 self.tries += 1;
                 self.due_at = Some(now + RETRY.after(self.tries));
-                if self.tries >= MOST_TRIES {
+                if self.tries >= MAX_TRIES {
                     // This one is given up; the next may do better.
                     let Cursor { until, count } = step.beyond.unwrap_or(step.cursor);
                     (self.delivered_until, self.delivered_count) = (until, count);
@@ -202,6 +202,6 @@ impl AppConfig {
                 }
             }
         }
-        self.failures >= MOST_FAILURES
+        self.failures >= MAX_FAILURES
     }
 }

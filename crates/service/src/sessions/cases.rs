@@ -3,7 +3,7 @@ use std::time::Instant;
 use boxed::boxed;
 use chrono::TimeDelta;
 
-use super::{ABSOLUTE, IDLE, Listed, MOST, SignedIn, sql};
+use super::{ABSOLUTE, IDLE, Listed, MAX, SignedIn, sql};
 use crate::Service;
 use crate::access::{Actor, Origin, Request};
 use crate::activity::Entry;
@@ -78,7 +78,7 @@ pub(crate) async fn open(db: &mut WriteTx, user: &User, opening: Opening) -> Res
     };
     sql::insert(db, &row).await?;
     sql::delete_over(db).await?;
-    sql::delete_oldest(db, user.id, row.id, MOST).await?;
+    sql::delete_oldest(db, user.id, row.id, MAX).await?;
     Ok(token)
 }
 

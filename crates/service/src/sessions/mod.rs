@@ -21,7 +21,7 @@ const IDLE: TimeDelta = TimeDelta::days(3);
 const ABSOLUTE: TimeDelta = TimeDelta::days(14);
 
 /// How many somebody has: whoever opens another one ends the oldest.
-const MOST: i64 = 100;
+const MAX: i64 = 100;
 
 /// A person, proven by a session or by having the machine; never by a key.
 #[derive(Debug, Clone)]

@@ -13,9 +13,9 @@ use crate::text::Email;
 use crate::transaction::WriteTx;
 
 /// After this many failures in a row from one network an address is locked there, whether it has an account or not.
-const MOST_FAILURES: i64 = 20;
+const MAX_FAILURES: i64 = 20;
 /// The same from anywhere.
-const MOST_FROM_ANYWHERE: i64 = 200;
+const MAX_FROM_ANYWHERE: i64 = 200;
 const LOCK: TimeDelta = TimeDelta::minutes(10);
 /// Failures that are older than this are forgotten.
 const MEMORY: TimeDelta = TimeDelta::hours(1);
@@ -45,11 +45,11 @@ impl<'a> Tried<'a> {
     /// Hashes, for the table shall not list the addresses that people tried.
     fn counters(&self) -> Vec<(SecretHash, i64)> {
         let Some(address) = self.from else {
-            return vec![(inside(self.email), MOST_FAILURES)];
+            return vec![(inside(self.email), MAX_FAILURES)];
         };
-        let mut counters = vec![(account_and_network(self.email, address), MOST_FAILURES)];
+        let mut counters = vec![(account_and_network(self.email, address), MAX_FAILURES)];
         if !self.is_known {
-            counters.push((anywhere(self.email), MOST_FROM_ANYWHERE));
+            counters.push((anywhere(self.email), MAX_FROM_ANYWHERE));
         }
         counters
     }

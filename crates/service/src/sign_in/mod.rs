@@ -37,4 +37,4 @@ const KNOWN_FOR: TimeDelta = TimeDelta::days(90);
 
 /// For how long a right password waits for its second factor, and how many codes may be tried.
 const CHALLENGE: TimeDelta = TimeDelta::minutes(10);
-const MOST_TRIES: i64 = 5;
+const MAX_TRIES: i64 = 5;

@@ -3,7 +3,7 @@ use std::net::IpAddr;
 use boxed::boxed;
 
 use super::failures::{Tried, account_and_network, count_attempt, uncount_attempt, unlock};
-use super::{CHALLENGE, KNOWN_FOR, MOST_TRIES, SignIn, sql};
+use super::{CHALLENGE, KNOWN_FOR, MAX_TRIES, SignIn, sql};
 use crate::access::{Actor, Request};
 use crate::activity::Entry;
 use crate::error::{Error, Result};
@@ -106,7 +106,7 @@ impl Service {
         // Enforcement may have been enabled since the password was typed.
         sso::refuse_enforced(&mut db, &email).await?;
         let Some(kind) = second_factor::accept(&mut db, &self.core.instance, &user, code).await? else {
-            sql::count_try(&mut db, &hash, MOST_TRIES).await?;
+            sql::count_try(&mut db, &hash, MAX_TRIES).await?;
             db.commit_unrecorded().await?;
             return Err(Error::invalid(
                 "token",

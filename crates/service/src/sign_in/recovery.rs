@@ -12,7 +12,7 @@ use crate::mail::{self, EmailMessage};
 use crate::sessions::{self, Opening};
 use crate::text::Email;
 use crate::users::{self, User};
-use crate::{late, members, organizations};
+use crate::{access_recheck, members, organizations};
 
 /// Codes that were just made, with the one sight of them.
 #[derive(Debug, Clone)]
@@ -31,7 +31,7 @@ impl Service {
         let organization = organizations::sql::lock(&mut db, caller.organization).await?;
         // Codes outlast the session: none of them shall be of somebody whose sessions the account's owner has just ended.
         users::sql::lock(&mut db, caller.user).await?;
-        late::expect_access_now(&mut db).await?;
+        access_recheck::expect_access_now(&mut db).await?;
         let codes = long_codes(&db.recovery_codes());
         sql::delete_recovery_codes(&mut db, caller.organization, caller.user).await?;
         for code in &codes {

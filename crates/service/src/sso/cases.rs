@@ -1,8 +1,8 @@
 use boxed::boxed;
 
 use super::rules::{
-    expect_own_address, expect_way_of, foreign_address, gives_way, is_signed_in_to, refuse_elsewhere, refuse_other_subject,
-    refuse_unasked_owner, take_assertion, vouching_domain,
+    expect_own_address, expect_way_of, foreign_address, gives_way, is_signed_in_to, refuse_elsewhere,
+    refuse_other_subject, refuse_unasked_owner, take_assertion, vouching_domain,
 };
 use super::{Precheck, Refused, VerifiedIdentity, attempts, sql};
 use crate::access::{Actor, Request};

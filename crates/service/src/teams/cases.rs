@@ -14,7 +14,7 @@ use crate::transaction::WriteTx;
 use crate::{Precondition, Service};
 
 /// Lists have all of them, and whoever sees an organization sees its teams.
-const MOST_TEAMS: i64 = 200;
+const MAX_TEAMS: i64 = 200;
 
 impl Service {
     /// Oldest first: the first is the one that exports go to unless told otherwise.
@@ -126,10 +126,10 @@ impl Service {
 
 /// The organization is locked: nobody else adds one at the same time.
 async fn room_for_team(db: &mut WriteTx, organization: OrganizationId) -> Result<()> {
-    if sql::count(db, organization).await? < MOST_TEAMS {
+    if sql::count(db, organization).await? < MAX_TEAMS {
         return Ok(());
     }
-    let detail = format!("An organization can have at most {MOST_TEAMS} teams. Delete one first.");
+    let detail = format!("An organization can have at most {MAX_TEAMS} teams. Delete one first.");
     Err(Error::refused("too_many_teams", detail))
 }
 

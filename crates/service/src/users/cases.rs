@@ -3,7 +3,7 @@ use serde_json::Map;
 use sqlx::types::Json;
 use uuid::Uuid;
 
-use super::{NewUser, RELEASED_DOMAIN, Standing, User, UserPatch, sql};
+use super::{NewUser, RELEASED_DOMAIN, User, UserPatch, UserStatus, sql};
 use crate::access::{Actor, Request};
 use crate::activity::Entry;
 use crate::error::{Error, Result};
@@ -35,7 +35,7 @@ impl Service {
 
     /// What a user can do to get in, and where they are.
     #[boxed]
-    pub async fn standing(&self, id: UserId) -> Result<Standing> {
+    pub async fn standing(&self, id: UserId) -> Result<UserStatus> {
         sql::standing(&mut self.core.store.read().await?, id)
             .await?
             .ok_or(Error::NotFound("user"))
@@ -46,8 +46,8 @@ impl Service {
         &self,
         person: &SignedIn,
         patch: &UserPatch,
-        precondition: Precondition<'_, (User, Standing)>,
-    ) -> Result<(User, Standing)> {
+        precondition: Precondition<'_, (User, UserStatus)>,
+    ) -> Result<(User, UserStatus)> {
         person.acts_for_themselves()?;
         let mut db = self.write().await?;
         sql::lock(&mut db, person.user).await?;
@@ -124,7 +124,7 @@ impl Service {
     }
 }
 
-async fn account(db: &mut WriteTx, id: UserId) -> Result<(User, Standing)> {
+async fn account(db: &mut WriteTx, id: UserId) -> Result<(User, UserStatus)> {
     let user = sql::by_ids(db, &[id]).await?.pop().ok_or(Error::BadCredential)?;
     let standing = sql::standing(db, id).await?.ok_or(Error::BadCredential)?;
     Ok((user, standing))

@@ -69,7 +69,7 @@ pub struct UserPatch {
 /// How a user gets in, and where they are.
 #[derive(Debug, Clone, sqlx::FromRow)]
 #[expect(clippy::struct_excessive_bools, reason = "each answers a question of its own")]
-pub struct Standing {
+pub struct UserStatus {
     pub has_password: bool,
     pub is_2fa_enabled: bool,
     pub has_social_auth: bool,

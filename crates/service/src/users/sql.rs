@@ -2,7 +2,7 @@ use serde_json::{Map, Value};
 use sqlx::QueryBuilder;
 use sqlx::types::Json;
 
-use super::{Standing, User};
+use super::{User, UserStatus};
 use crate::db::{Connection, Session, answered, changed, on};
 use crate::error::{Error, Result};
 use crate::id::{OrganizationId, UserId, UserUuid};
@@ -127,7 +127,7 @@ pub(crate) async fn password_hash_of(db: &mut Session, user: UserId) -> Result<O
     Ok(found.flatten())
 }
 
-pub(super) async fn standing(db: &mut Session, user: UserId) -> Result<Option<Standing>> {
+pub(super) async fn standing(db: &mut Session, user: UserId) -> Result<Option<UserStatus>> {
     const SQL: &str = "SELECT password_hash IS NOT NULL AS has_password, \
         totp_confirmed_at IS NOT NULL AS is_2fa_enabled, \
         EXISTS (SELECT 1 FROM user_identity i WHERE i.user_id = app_user.id) AS has_social_auth, \

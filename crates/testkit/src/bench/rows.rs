@@ -27,19 +27,19 @@ pub(super) fn end() -> Time {
 pub async fn fill(store: &Path, rows: u64) -> anyhow::Result<()> {
     let embedded = Embedded::open(store)?;
     let events = Events::Embedded(embedded.clone());
-    let mut under_way: JoinSet<anyhow::Result<()>> = JoinSet::new();
+    let mut in_progress: JoinSet<anyhow::Result<()>> = JoinSet::new();
     for first in (0..rows).step_by(usize::try_from(BATCH)?) {
-        while under_way.len() >= AT_ONCE {
-            under_way.join_next().await.transpose()?.transpose()?;
+        while in_progress.len() >= AT_ONCE {
+            in_progress.join_next().await.transpose()?.transpose()?;
         }
         let (events, past) = (events.clone(), BATCH.min(rows - first) + first);
-        under_way.spawn(async move {
+        in_progress.spawn(async move {
             let made = spawn_blocking(move || (first..past).map(event).collect()).await?;
             let now = start() + TimeDelta::milliseconds(i64::try_from(first / BATCH)?);
             Ok(events.append(TEAM, made, now).await?)
         });
     }
-    while let Some(done) = under_way.join_next().await {
+    while let Some(done) = in_progress.join_next().await {
         done??;
     }
     Ok(embedded.close().await?)

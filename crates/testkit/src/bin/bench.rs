@@ -11,7 +11,7 @@ use bytes::Bytes;
 use clap::Parser;
 use serde_json::{Value, json};
 use testkit::bench::{self, Form, Load};
-use testkit::seed::Amounts;
+use testkit::seed::SeedSizes;
 
 #[derive(Debug, Parser)]
 enum Command {
@@ -81,7 +81,7 @@ async fn main() -> anyhow::Result<()> {
             members,
             exports,
         } => {
-            let amounts = Amounts {
+            let amounts = SeedSizes {
                 organizations,
                 members,
                 exports,

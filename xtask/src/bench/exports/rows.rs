@@ -23,7 +23,7 @@ const PEERS: [(&str, &str, &str); 2] = [
 ];
 
 /// The S3 server keeps its files in a few small volumes, so it gets no more rows than this.
-const MOST_TO_S3: u64 = 2_000_000;
+const MAX_TO_S3: u64 = 2_000_000;
 
 /// What takes less than this, in seconds, is done three times: a shared machine is now slow, now fast.
 const SHORT: f64 = 30.0;
@@ -96,7 +96,7 @@ impl Bench<'_> {
         let parquet_copied = self.ours(&store, &parquet, Form::Parquet, false)?;
         copies.push(checked(parquet_copied, rows)?);
         copies.extend(kept(OURS, self.ours(&store, &other, Form::Jsonl, false)));
-        if rows <= MOST_TO_S3 {
+        if rows <= MAX_TO_S3 {
             for form in Form::ALL {
                 copies.extend(kept(OURS_S3, self.ours(&store, &other, form, true)));
             }

@@ -28,7 +28,7 @@ pub(crate) struct Summary {
 }
 
 /// A second verifier takes milliseconds for each.
-const MOST_DOUBTFUL: usize = 2_000;
+const MAX_DOUBTFUL: usize = 2_000;
 
 struct Genuine {
     xml: String,
@@ -110,7 +110,7 @@ impl Corpus {
             Ok(Err(refusal)) => *summary.refused.entry(refusal.rule.code()).or_default() += 1,
             Ok(Ok(assertion)) => {
                 summary.sessions += u64::from(!self.used.contains(&assertion.id));
-                if summary.doubtful.len() < MOST_DOUBTFUL && self.responses.iter().all(|genuine| genuine.xml != xml) {
+                if summary.doubtful.len() < MAX_DOUBTFUL && self.responses.iter().all(|genuine| genuine.xml != xml) {
                     summary.doubtful.insert(xml.to_owned());
                 }
                 if self.identities.contains(&assertion) {

@@ -26,7 +26,7 @@ use crate::state::Console;
 use crate::visitor::Sent;
 
 /// As much as the API takes, too.
-const LONGEST_DESCRIPTION: usize = 2000;
+const MAX_DESCRIPTION: usize = 2000;
 
 pub(super) fn routes() -> Router<Console> {
     Router::new().route(
@@ -80,8 +80,8 @@ impl AboutForm {
     fn patch(&self) -> service::Result<AppPatch> {
         let description = self.description.replace("\r\n", "\n");
         let description = description.trim();
-        if description.chars().count() > LONGEST_DESCRIPTION {
-            let detail = format!("this must have at most {LONGEST_DESCRIPTION} characters");
+        if description.chars().count() > MAX_DESCRIPTION {
+            let detail = format!("this must have at most {MAX_DESCRIPTION} characters");
             return Err(Error::invalid("description", "max_length", detail));
         }
         Ok(AppPatch {

@@ -14,11 +14,11 @@ use crate::show;
 /// So many lines around each change show where it is.
 const AROUND: usize = 3;
 /// What is longer is not compared, but for its name.
-const LONGEST_FILE: usize = 200_000;
-const LONGEST_LINE: usize = 400;
+const MAX_FILE: usize = 200_000;
+const MAX_LINE: usize = 400;
 /// As many as somebody may read on one page.
-const MOST_FILES: usize = 40;
-const MOST_LINES: usize = 1000;
+const MAX_FILES: usize = 40;
+const MAX_LINES: usize = 1000;
 /// After that, what is left is compared less well: whole parts are taken away and added.
 const TIME: Duration = Duration::from_millis(300);
 
@@ -69,10 +69,10 @@ impl Diff {
         }
         let mut config = TextDiff::configure();
         config.deadline(Instant::now() + TIME);
-        let mut room = MOST_LINES;
-        let shown = changes.iter().take(MOST_FILES);
+        let mut room = MAX_LINES;
+        let shown = changes.iter().take(MAX_FILES);
         let files = shown.map(|change| File::new(change, &config, &mut room)).collect();
-        let left_out = match i64::try_from(changes.len().saturating_sub(MOST_FILES)).unwrap_or(i64::MAX) {
+        let left_out = match i64::try_from(changes.len().saturating_sub(MAX_FILES)).unwrap_or(i64::MAX) {
             0 => None,
             1 => Some("1 more changed file is not shown line by line.".to_owned()),
             count => Some(format!("{count} more changed files are not shown line by line.")),
@@ -92,7 +92,7 @@ impl File {
             _ => Vec::new(),
         };
         let (mut shown, mut note) = (Vec::new(), None);
-        if before.len().max(after.len()) > LONGEST_FILE {
+        if before.len().max(after.len()) > MAX_FILE {
             note = Some("This file is too large to compare here.");
         } else {
             let (old, new): (Vec<&str>, Vec<&str>) = (before.lines().collect(), after.lines().collect());
@@ -175,10 +175,10 @@ impl Line {
 
 /// What would not be seen, or would make a line look like another, by its number; and no line without end.
 fn visible(line: &str) -> String {
-    let mut text = String::with_capacity(line.len().min(LONGEST_LINE));
+    let mut text = String::with_capacity(line.len().min(MAX_LINE));
     for (place, sign) in line.chars().enumerate() {
-        if place == LONGEST_LINE {
-            let left = line.chars().count() - LONGEST_LINE;
+        if place == MAX_LINE {
+            let left = line.chars().count() - MAX_LINE;
             text.extend(format!("… ({left} more)").chars());
             break;
         }
@@ -276,34 +276,34 @@ mod tests {
 
     #[test]
     fn there_is_an_end_to_what_is_shown() {
-        let long = "x\n".repeat(LONGEST_FILE / 2 + 1);
+        let long = "x\n".repeat(MAX_FILE / 2 + 1);
         let found = file(Some(""), Some(&long));
         assert!(found.lines.is_empty() && found.note.is_some_and(|note| note.contains("too large")));
 
-        let many = numbered("", MOST_LINES + 5);
+        let many = numbered("", MAX_LINES + 5);
         let found = Diff::new(&[change(None, Some(&many)), change(None, Some("one more\n"))]).unwrap();
-        assert_eq!(found.files[0].lines.len(), MOST_LINES, "all files share the room");
+        assert_eq!(found.files[0].lines.len(), MAX_LINES, "all files share the room");
         assert!(found.files[1].lines.is_empty());
         assert!(found.files.iter().all(|file| file.note.is_some()));
         assert_eq!(
             found.files[0].summary,
-            format!("new file, {} lines added", MOST_LINES + 5),
+            format!("new file, {} lines added", MAX_LINES + 5),
             "all are counted"
         );
 
-        let files = vec![change(Some("a"), Some("b")); MOST_FILES + 2];
+        let files = vec![change(Some("a"), Some("b")); MAX_FILES + 2];
         let found = Diff::new(&files).unwrap();
-        assert_eq!(found.files.len(), MOST_FILES);
+        assert_eq!(found.files.len(), MAX_FILES);
         let html = found.render().unwrap();
         assert!(
             html.contains("2 more changed files are not shown line by line."),
             "{html}"
         );
 
-        let found = file(None, Some(&"é".repeat(LONGEST_LINE + 1)));
+        let found = file(None, Some(&"é".repeat(MAX_LINE + 1)));
         assert_eq!(
             found.lines,
-            [Line::Added(1, format!("{}… (1 more)", "é".repeat(LONGEST_LINE)))]
+            [Line::Added(1, format!("{}… (1 more)", "é".repeat(MAX_LINE)))]
         );
     }
 

@@ -1,4 +1,4 @@
-//! A file to be changed: its text, what the loader has to say of it, and the same in colours.
+//! A file to be changed: its text, what the loader has to say of it, and the same in colors.
 
 use askama::Template;
 use askama::filters::HtmlSafe;
@@ -9,7 +9,7 @@ use crate::failure::Problems;
 use crate::show;
 
 /// As much as the API takes.
-pub(super) const MOST_SOURCE: usize = 1024 * 1024;
+pub(super) const MAX_SOURCE: usize = 1024 * 1024;
 
 #[derive(Debug, Template)]
 #[template(path = "organization/apps/editor.html")]
@@ -78,7 +78,7 @@ impl Editor {
         }
     }
 
-    /// In colours, also when all is well.
+    /// In colors, also when all is well.
     pub(super) fn in_colours(mut self) -> Self {
         self.listing = listing(self.name, &self.label, &self.text, &self.faults);
         self
@@ -108,8 +108,8 @@ pub(super) fn besides(problems: &Problems, fields: &[&str]) -> Vec<String> {
 /// What somebody typed: browsers end lines in a way of their own.
 pub(super) fn typed(text: &str) -> Result<String, Error> {
     let text = text.replace("\r\n", "\n");
-    if text.len() > MOST_SOURCE {
-        let detail = format!("this is too long: the limit is {MOST_SOURCE} bytes");
+    if text.len() > MAX_SOURCE {
+        let detail = format!("this is too long: the limit is {MAX_SOURCE} bytes");
         return Err(Error::invalid("source", "max_length", detail));
     }
     Ok(text)

@@ -1,4 +1,4 @@
-//! Code in colours, line by line, with a mark where something is wrong. What is in it is text to us, and the template
+//! Code in colors, line by line, with a mark where something is wrong. What is in it is text to us, and the template
 //! escapes it.
 
 use askama::Template;
@@ -6,8 +6,8 @@ use askama::filters::HtmlSafe;
 
 use super::lexer::{Language, Lexer};
 
-/// Longer files are shown without colours: nobody reads them here.
-const LONGEST: usize = 200_000;
+/// Longer files are shown without colors: nobody reads them here.
+const MAX_LENGTH: usize = 200_000;
 
 #[derive(Debug, Template)]
 #[template(path = "organization/apps/code.html")]
@@ -37,7 +37,7 @@ struct Piece {
 impl Listing {
     /// None: there is too much of it.
     pub(super) fn new(id: &'static str, file: &str, source: &str, marked: &[usize]) -> Option<Self> {
-        if source.len() > LONGEST {
+        if source.len() > MAX_LENGTH {
             return None;
         }
         let source = source.replace("\r\n", "\n");
@@ -99,8 +99,8 @@ mod tests {
     fn kinds(source: &str, language: Language) -> Vec<(&'static str, String)> {
         let lines = lines(source, language);
         let pieces = lines.into_iter().flat_map(|line| line.pieces);
-        let coloured = pieces.filter(|piece| !piece.class.is_empty());
-        coloured.map(|piece| (piece.class, piece.text)).collect()
+        let colored = pieces.filter(|piece| !piece.class.is_empty());
+        colored.map(|piece| (piece.class, piece.text)).collect()
     }
 
     fn script(source: &str) -> Vec<(&'static str, String)> {
@@ -220,12 +220,12 @@ mod tests {
     fn no_code_takes_long() {
         let begun = Instant::now();
         for hard in ["=/[", "`${", "\"a\" ", "/*", "'", "{", "(/", "a/", "\\`"] {
-            let source = hard.repeat(LONGEST / hard.len());
+            let source = hard.repeat(MAX_LENGTH / hard.len());
             for language in [Language::Script, Language::Json] {
                 assert!(!lines(&source, language).is_empty());
             }
         }
         assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
-        assert!(Listing::new("text", "a.ts", &"x".repeat(LONGEST + 1), &[]).is_none());
+        assert!(Listing::new("text", "a.ts", &"x".repeat(MAX_LENGTH + 1), &[]).is_none());
     }
 }

@@ -26,7 +26,7 @@ use crate::state::Console;
 use crate::visitor::InQuery;
 
 /// As much as the API takes, too.
-const LONGEST_SEARCH: usize = 200;
+const MAX_SEARCH: usize = 200;
 
 const LEVELS: [(&str, &str); 6] = [
     ("", "All"),
@@ -109,7 +109,7 @@ async fn list(
     let app = service.app(caller, collection, id).await?;
     let config = service.app_config(caller, collection, id, at.config).await?;
     let place = PageNumber::read(&asked.page);
-    let search: String = asked.search.trim().chars().take(LONGEST_SEARCH).collect();
+    let search: String = asked.search.trim().chars().take(MAX_SEARCH).collect();
     let filter = AppLogFilter {
         level: asked.level.parse().ok(),
         search: (!search.is_empty()).then(|| search.clone()),

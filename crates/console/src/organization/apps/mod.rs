@@ -38,10 +38,10 @@ use super::OrganizationAccess;
 use crate::failure::Failure;
 use crate::state::Console;
 use collection::{AtApp, AtConfig, CollectionPages};
-use editor::MOST_SOURCE;
+use editor::MAX_SOURCE;
 
 /// In a form, most signs of code take three times their room.
-const MOST_BYTES: usize = 3 * MOST_SOURCE + 64 * 1024;
+const MAX_BYTES: usize = 3 * MAX_SOURCE + 64 * 1024;
 
 pub(super) fn routes() -> Router<Console> {
     Router::new()
@@ -92,5 +92,5 @@ pub(super) fn large_routes() -> Router<Console> {
         .merge(files::routes())
         .merge(config_form::routes())
         .merge(config_new::routes())
-        .layer(DefaultBodyLimit::max(MOST_BYTES))
+        .layer(DefaultBodyLimit::max(MAX_BYTES))
 }

@@ -27,7 +27,7 @@ use crate::state::Console;
 use crate::visitor::{Id, PageQuery, Sent};
 
 /// Metadata has at most 512 KiB; in a form, it takes more room.
-const MOST_BYTES: usize = 1024 * 1024;
+const MAX_BYTES: usize = 1024 * 1024;
 
 pub(super) fn routes() -> Router<Console> {
     Router::new()
@@ -39,7 +39,7 @@ pub(super) fn routes() -> Router<Console> {
             "/organizations/{organization}/domains/{domain}/saml/import/",
             post(import),
         )
-        .layer(DefaultBodyLimit::max(MOST_BYTES))
+        .layer(DefaultBodyLimit::max(MAX_BYTES))
 }
 
 #[derive(Template)]

@@ -4,7 +4,7 @@ use service::batch_exports::{Coverage, Covered};
 
 use crate::show;
 
-/// Colour alone must not tell.
+/// Color alone must not tell.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct CellStyle {
     pub(super) class: &'static str,
@@ -16,7 +16,7 @@ pub(super) struct CellStyle {
 pub(super) const ALL: [Coverage; 6] = [
     Coverage::Failed,
     Coverage::Gap,
-    Coverage::UnderWay,
+    Coverage::InProgress,
     Coverage::Delivered,
     Coverage::NotDue,
     Coverage::NoData,
@@ -28,7 +28,7 @@ impl CellStyle {
             Coverage::Delivered => ("cell-delivered", "✓", "delivered"),
             Coverage::Gap => ("cell-gap", "○", "gap"),
             Coverage::Failed => ("cell-failed", "×", "failed"),
-            Coverage::UnderWay => ("cell-under-way", "…", "running"),
+            Coverage::InProgress => ("cell-under-way", "…", "running"),
             Coverage::NotDue => ("cell-quiet", "·", "not due"),
             Coverage::NoData => ("cell-quiet", "–", "no data"),
         };

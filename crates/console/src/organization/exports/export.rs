@@ -45,7 +45,7 @@ struct ExportPage {
     next: String,
     /// When the first run starts, as long as there was none.
     first_run: Option<String>,
-    /// A run is under way.
+    /// A run is in progress.
     is_live: bool,
     facts: Vec<(&'static str, String)>,
     destination: Vec<(&'static str, String)>,

@@ -11,7 +11,7 @@ use crate::failure::Problems;
 use crate::field::Field;
 
 /// As long as the service takes a text.
-const LONGEST_TEXT: u16 = 16_384;
+const MAX_TEXT: u16 = 16_384;
 
 #[derive(Template)]
 #[template(path = "organization/exports/input.html")]
@@ -141,7 +141,7 @@ impl Inputs<'_> {
             FieldKind::Number(..) => Field::text(name, field.label, "off").keyboard("numeric"),
             _ => Field::text(name, field.label, "off"),
         };
-        let input = input.at_most(LONGEST_TEXT).holding(text).hint(self.hint(field));
+        let input = input.at_most(MAX_TEXT).holding(text).hint(self.hint(field));
         let input = if is_needed {
             input
         } else {

@@ -39,7 +39,7 @@ pub(super) fn first_run(export: &BatchExport, now: Time) -> Option<String> {
     })
 }
 
-/// How an export stands, in a word and a colour.
+/// How an export stands, in a word and a color.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct State {
     pub(crate) word: &'static str,

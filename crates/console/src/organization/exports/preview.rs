@@ -20,7 +20,7 @@ use crate::state::Console;
 use crate::visitor::Id;
 
 /// Longer texts are cut: a row should still be seen as a row.
-const LONGEST_CELL: usize = 200;
+const MAX_CELL: usize = 200;
 
 pub(super) fn routes() -> Router<Console> {
     Router::new().route(
@@ -52,10 +52,10 @@ impl From<Option<&Value>> for Cell {
             Some(Value::String(text)) => text.clone(),
             Some(other) => other.to_string(),
         };
-        if text.chars().count() <= LONGEST_CELL {
+        if text.chars().count() <= MAX_CELL {
             return Self(Some(text));
         }
-        let start: String = text.chars().take(LONGEST_CELL).collect();
+        let start: String = text.chars().take(MAX_CELL).collect();
         Self(Some(format!("{start}…")))
     }
 }

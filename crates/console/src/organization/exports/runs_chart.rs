@@ -40,7 +40,7 @@ struct Kind {
     mark: Option<Mark>,
 }
 
-/// What stands above a bar that did not get through: colour alone must not tell.
+/// What stands above a bar that did not get through: color alone must not tell.
 #[derive(Debug, Clone, Copy)]
 struct Mark {
     class: &'static str,
@@ -59,7 +59,7 @@ impl Mark {
                 class: "run-dash",
                 path: "m0 4h7",
             }),
-            RunState::Done | RunState::UnderWay => None,
+            RunState::Done | RunState::InProgress => None,
         }
     }
 }

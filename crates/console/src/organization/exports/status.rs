@@ -4,7 +4,7 @@ use service::batch_exports::{BackfillStatus, Run, RunStatus};
 
 use super::figures;
 
-/// A word in a colour that goes with it.
+/// A word in a color that goes with it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Tag {
     pub(super) word: &'static str,

@@ -4,16 +4,16 @@ use std::io::{self, Write};
 
 use memchr::memchr2;
 
-use crate::capture::refusal::MOST_PACKED_BYTES;
+use crate::capture::refusal::MAX_PACKED_BYTES;
 
 /// How much text is read in search of a token. All plain bodies are shorter; only what was compressed may be longer.
-pub const MOST_SCANNED_BYTES: usize = MOST_PACKED_BYTES;
+pub const MAX_SCANNED_BYTES: usize = MAX_PACKED_BYTES;
 /// No parser of ours goes deeper.
-const MOST_DEPTH: usize = 127;
+const MAX_DEPTH: usize = 127;
 /// Tokens and the names of fields are shorter.
-const MOST_CAPTURED: usize = 256;
+const MAX_CAPTURED: usize = 256;
 /// Names like `token` may be the sender's own; so many of them are looked up.
-const MOST_CANDIDATES: usize = 8;
+const MAX_CANDIDATES: usize = 8;
 
 /// A text that may be the token of the body.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -95,7 +95,7 @@ impl Write for Lexer {
         if self.stopped.is_none() {
             self.read(bytes);
         }
-        if self.stopped.is_none() && self.seen > MOST_SCANNED_BYTES {
+        if self.stopped.is_none() && self.seen > MAX_SCANNED_BYTES {
             self.stopped = Some(Progress::NotFound);
         }
         match self.stopped {
@@ -139,7 +139,7 @@ impl Lexer {
     fn open(&mut self, is_object: bool) {
         self.has_started = true;
         self.depth += 1;
-        if self.depth > MOST_DEPTH {
+        if self.depth > MAX_DEPTH {
             self.stopped = Some(Progress::Damaged);
             return;
         }
@@ -236,7 +236,7 @@ impl Lexer {
         let is_only = name == Name::ApiKey && (self.depth == 1 || !self.is_object(1));
         if self.depth != 1 && !is_only {
             self.captured += 1;
-            if self.captured > MOST_CANDIDATES {
+            if self.captured > MAX_CANDIDATES {
                 return;
             }
         }
@@ -244,7 +244,7 @@ impl Lexer {
             token: token.to_owned(),
             is_only,
         });
-        if is_only || self.candidates.len() > 2 * MOST_CANDIDATES {
+        if is_only || self.candidates.len() > 2 * MAX_CANDIDATES {
             self.stopped = Some(Progress::Found);
         }
     }
@@ -254,7 +254,7 @@ impl Text {
     /// Too long a text is none that matters.
     fn push(&mut self, more: &[u8]) {
         if let Some(bytes) = &mut self.bytes {
-            if bytes.len() + more.len() > MOST_CAPTURED {
+            if bytes.len() + more.len() > MAX_CAPTURED {
                 self.bytes = None;
             } else {
                 bytes.extend_from_slice(more);

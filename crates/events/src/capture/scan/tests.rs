@@ -117,7 +117,7 @@ fn it_reads_gzip_and_says_what_it_cannot_read() {
 #[test]
 fn a_body_that_unpacks_to_much_is_not_read_to_its_end() {
     let mut bomb = br#"{"event":""#.to_vec();
-    bomb.resize(3 * MOST_SCANNED_BYTES, b'x');
+    bomb.resize(3 * MAX_SCANNED_BYTES, b'x');
     let (found, progress) = scan(&gzip(&bomb), 4096);
     assert_eq!((found, progress), (vec![], Progress::NotFound));
 }

@@ -32,7 +32,7 @@ fn steps_among(persons: i64) -> usize {
         }),
         ..Change::default()
     };
-    let long = json!("x".repeat(2 * MOST_INLINE_BYTES));
+    let long = json!("x".repeat(2 * MAX_INLINE_BYTES));
     let sets_long = Change {
         set: Map::from_iter([("long".to_owned(), long)]),
         ..Change::default()

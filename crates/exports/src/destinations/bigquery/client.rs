@@ -19,7 +19,7 @@ use uuid::Uuid;
 use super::errors::{self, Reason, unreadable};
 use super::tables::Table;
 use super::token::Tokens;
-use crate::destinations::answers::{Bounded, Cell, MOST_CELLS, MOST_ROWS, Row, read};
+use crate::destinations::answers::{Bounded, Cell, MAX_CELLS, MAX_ROWS, Row, read};
 use crate::destinations::staging::{Backoff, RemoteWork};
 use crate::{Error, ExportsDeps};
 
@@ -63,7 +63,7 @@ struct Results {
     #[serde(default)]
     job_complete: bool,
     #[serde(default)]
-    rows: Bounded<ResultRow, MOST_ROWS>,
+    rows: Bounded<ResultRow, MAX_ROWS>,
     job_reference: Option<JobReference>,
 }
 
@@ -75,7 +75,7 @@ struct JobReference {
 
 #[derive(Deserialize)]
 struct ResultRow {
-    f: Bounded<ResultCell, MOST_CELLS>,
+    f: Bounded<ResultCell, MAX_CELLS>,
 }
 
 #[derive(Deserialize)]
@@ -333,7 +333,7 @@ impl Client {
     }
 }
 
-fn texts(rows: Bounded<ResultRow, MOST_ROWS>) -> Vec<Row> {
+fn texts(rows: Bounded<ResultRow, MAX_ROWS>) -> Vec<Row> {
     let text = |cell: ResultCell| cell.v.0;
     let row = |row: ResultRow| row.f.0.into_iter().map(text).collect();
     rows.0.into_iter().map(row).collect()

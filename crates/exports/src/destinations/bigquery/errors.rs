@@ -7,7 +7,7 @@ use crate::Error;
 use crate::destinations::answers::Bounded;
 
 /// Of an error. The first one says what it is.
-const MOST_REASONS: usize = 100;
+const MAX_REASONS: usize = 100;
 
 /// What the script raises when another attempt has claimed the interval.
 pub(super) const OVERTAKEN: &str = "hedgerow: another attempt has claimed this interval";
@@ -39,7 +39,7 @@ struct Inner {
     #[serde(default)]
     message: String,
     #[serde(default)]
-    errors: Bounded<Reason, MOST_REASONS>,
+    errors: Bounded<Reason, MAX_REASONS>,
 }
 
 /// A response that is not a success.

@@ -4,7 +4,7 @@ use hogql::Type;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::destinations::answers::{Bounded, MOST_ROWS};
+use crate::destinations::answers::{Bounded, MAX_ROWS};
 use crate::destinations::staging::Column;
 
 /// When the row arrived, by `BigQuery`'s own clock.
@@ -26,7 +26,7 @@ pub(super) struct Table {
 #[derive(Debug, Clone, Default, Deserialize)]
 struct Fields {
     #[serde(default)]
-    fields: Bounded<Field, MOST_ROWS>,
+    fields: Bounded<Field, MAX_ROWS>,
 }
 
 #[derive(Debug, Clone, Deserialize)]

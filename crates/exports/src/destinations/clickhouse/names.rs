@@ -6,16 +6,16 @@ use uuid::Uuid;
 use crate::{Delivery, Error};
 
 /// A stage's name is longer, and ClickHouse makes a file of it.
-const LONGEST: usize = 120;
+const MAX_LENGTH: usize = 120;
 
 /// A name that can be a table's. It is always quoted.
 pub(super) fn checked(name: &str) -> Result<String, Error> {
     if name.trim().is_empty() {
         return Err(Error::plain("the name of the table is empty; give one"));
     }
-    if name.len() > LONGEST {
+    if name.len() > MAX_LENGTH {
         return Err(Error::plain(format!(
-            "the name of the table is longer than {LONGEST} bytes; choose a shorter one"
+            "the name of the table is longer than {MAX_LENGTH} bytes; choose a shorter one"
         )));
     }
     if name.chars().any(char::is_control) {

@@ -14,7 +14,7 @@ const SHORT: Duration = Duration::from_mins(1);
 /// Answers here are names and numbers.
 const ANSWER_LIMIT: usize = 1024 * 1024;
 /// Of all rows together. An empty field is one byte in an answer, and a hundred in memory.
-const MOST_FIELDS: usize = 100_000;
+const MAX_FIELDS: usize = 100_000;
 
 #[derive(Debug, Clone)]
 pub(super) struct Session {
@@ -56,7 +56,7 @@ impl Session {
 
 fn rows(text: &str) -> Result<Vec<Vec<String>>, Error> {
     let ends = text.bytes().filter(|byte| matches!(byte, b'\t' | b'\n'));
-    if ends.count() > MOST_FIELDS {
+    if ends.count() > MAX_FIELDS {
         return Err(Error::plain(MORE_THAN_ASKED_FOR));
     }
     let fields = |line: &str| line.split('\t').map(str::to_owned).collect();
@@ -70,9 +70,9 @@ mod tests {
     #[test]
     fn fields_are_few() {
         assert_eq!(rows("a\tb\nc\n").unwrap(), [vec!["a", "b"], vec!["c"]]);
-        assert_eq!(rows(&"\n".repeat(MOST_FIELDS)).unwrap().len(), MOST_FIELDS);
+        assert_eq!(rows(&"\n".repeat(MAX_FIELDS)).unwrap().len(), MAX_FIELDS);
         for field in ["\n", "\t"] {
-            assert!(rows(&field.repeat(MOST_FIELDS + 1)).unwrap_err().is_permanent);
+            assert!(rows(&field.repeat(MAX_FIELDS + 1)).unwrap_err().is_permanent);
         }
     }
 }

@@ -17,7 +17,7 @@ use tokio::sync::Mutex;
 use url::Url;
 
 use super::errors::{self, Refused, unreadable};
-use crate::destinations::answers::{Bounded, Cells, MOST_ROWS, Row, read};
+use crate::destinations::answers::{Bounded, Cells, MAX_ROWS, Row, read};
 use crate::destinations::staging::{Backoff, RemoteWork};
 use crate::{Error, ExportsDeps};
 
@@ -70,7 +70,7 @@ struct Status {
 #[derive(Deserialize)]
 struct Rows {
     #[serde(default)]
-    data_array: Bounded<Cells, MOST_ROWS>,
+    data_array: Bounded<Cells, MAX_ROWS>,
 }
 
 impl Rows {

@@ -10,7 +10,7 @@ use crate::destinations::staging::{Claim, Column, LEDGER, PERSON_COLUMNS, WriteM
 /// When the row arrived, by the warehouse's own clock.
 pub(super) const INGESTED: &str = "databricks_ingested_timestamp";
 /// Names are at most this long.
-const LONGEST: usize = 255;
+const MAX_LENGTH: usize = 255;
 
 /// The export's table and the schema it is in.
 #[derive(Debug, Clone)]
@@ -30,8 +30,9 @@ impl Names {
             ("table_name", &config.table_name),
         ] {
             let is_good = |char: char| char.is_alphanumeric() || "_-".contains(char);
-            if name.is_empty() || name.len() > LONGEST || !name.chars().all(is_good) {
-                let sentence = format!("the {what} must have 1 to {LONGEST} letters, digits, underscores and hyphens");
+            if name.is_empty() || name.len() > MAX_LENGTH || !name.chars().all(is_good) {
+                let sentence =
+                    format!("the {what} must have 1 to {MAX_LENGTH} letters, digits, underscores and hyphens");
                 return Err(Error::plain(sentence).in_key(what));
             }
         }
@@ -221,7 +222,7 @@ pub(super) fn check_columns(columns: &[Column]) -> Result<(), Error> {
     let is_bad = |char: char| " ,;{}()=".contains(char) || char.is_control();
     match columns
         .iter()
-        .find(|column| column.name.is_empty() || column.name.len() > LONGEST || column.name.contains(is_bad))
+        .find(|column| column.name.is_empty() || column.name.len() > MAX_LENGTH || column.name.contains(is_bad))
     {
         Some(_) => Err(Error::plain(
             "Databricks does not accept spaces, commas, semicolons, braces, parentheses and equals signs in names of columns; \

@@ -43,7 +43,7 @@ impl Folder {
         if fs::symlink_metadata(&root)?.is_dir() {
             Ok(root)
         } else {
-            Err(io::Error::other(LeadsOut))
+            Err(io::Error::other(EscapesRoot))
         }
     }
 
@@ -64,7 +64,7 @@ impl Folder {
             }
             folder = fs::canonicalize(&folder)?;
             if !folder.starts_with(&root) {
-                return Err(io::Error::other(LeadsOut));
+                return Err(io::Error::other(EscapesRoot));
             }
         }
         Ok(FilePath {
@@ -76,7 +76,7 @@ impl Folder {
 
 #[derive(Debug, thiserror::Error)]
 #[error("a symbolic link leads out of the export root")]
-struct LeadsOut;
+struct EscapesRoot;
 
 struct FilePath {
     folder: PathBuf,
@@ -96,7 +96,7 @@ impl FilePath {
         make_folder(&self.hidden())?;
         // A link in place of our own folder would be followed.
         if !fs::symlink_metadata(self.hidden())?.is_dir() {
-            return Err(io::Error::other(LeadsOut));
+            return Err(io::Error::other(EscapesRoot));
         }
         let path = self.hidden().join(&self.name);
         remove(&path)?;
@@ -216,7 +216,7 @@ fn make_folder(path: &Path) -> io::Result<()> {
 fn read(folder: &Folder, key: &str) -> io::Result<Option<Bytes>> {
     let path = folder.place(key, false)?.path();
     if !fs::symlink_metadata(&path)?.is_file() {
-        return Err(io::Error::other(LeadsOut));
+        return Err(io::Error::other(EscapesRoot));
     }
     let mut content = Vec::new();
     File::open(path)?.take(READ_LIMIT).read_to_end(&mut content)?;
@@ -240,7 +240,7 @@ fn list(place: &FilePath, beginning: &str) -> io::Result<Vec<String>> {
 /// Removes drafts whose names begin like this.
 fn sweep(place: &FilePath) -> io::Result<()> {
     if !fs::symlink_metadata(place.hidden())?.is_dir() {
-        return Err(io::Error::other(LeadsOut));
+        return Err(io::Error::other(EscapesRoot));
     }
     for entry in fs::read_dir(place.hidden())? {
         let entry = entry?;
@@ -319,7 +319,7 @@ async fn on_disk<T: Send + 'static>(work: impl FnOnce() -> io::Result<T> + Send 
 
 /// Paths of this server stay out of the sentence.
 fn explain(error: io::Error) -> Error {
-    let leads_out = error.get_ref().and_then(|cause| cause.downcast_ref::<LeadsOut>());
+    let leads_out = error.get_ref().and_then(|cause| cause.downcast_ref::<EscapesRoot>());
     if leads_out.is_some() {
         return Error::permanent(
             "the folder leads outside the export root through a symbolic link; choose another",

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use crate::Error;
 
 /// Of all names that a list holds; files of an interval have some hundred bytes each. As many runs as there are slots can hold one.
-const LONGEST_LIST: usize = 16 * 1024 * 1024;
+const MAX_LIST: usize = 16 * 1024 * 1024;
 
 /// A bucket, a container, a folder. Keys have `/` between their parts.
 #[async_trait]
@@ -77,7 +77,7 @@ impl Keys {
 
     fn take(&mut self, bytes: usize) -> Result<(), Error> {
         self.bytes += bytes;
-        if self.bytes > LONGEST_LIST {
+        if self.bytes > MAX_LIST {
             return Err(Error::plain(
                 "more files are listed than an interval can have; check that the endpoint is that of the store",
             ));
@@ -100,12 +100,12 @@ mod tests {
         let page = |key: &str| std::iter::repeat_n(key.to_owned(), 1000);
         keys.add(page("in/2026-11-18T00:00:00.parquet")).unwrap();
         assert_eq!(keys.keys.len(), 1000);
-        let most = LONGEST_LIST / size_of::<String>();
+        let most = MAX_LIST / size_of::<String>();
         let pages = (0..=most / 1000).try_for_each(|_| keys.add(page("")));
         assert!(pages.unwrap_err().is_permanent);
         assert!(keys.all().len() <= most);
         let mut keys = Keys::default();
-        let mut empty = (0..=LONGEST_LIST / PAGE).map(|_| keys.add(std::iter::empty()));
+        let mut empty = (0..=MAX_LIST / PAGE).map(|_| keys.add(std::iter::empty()));
         assert!(empty.any(|page| page.is_err()));
     }
 }

@@ -17,7 +17,7 @@ use crate::destinations::answers::Bounded;
 /// Answers are lists, small files and errors; rows are only ever sent.
 const ANSWER_LIMIT: usize = 16 * 1024 * 1024;
 /// Of an error.
-const MOST_REASONS: usize = 100;
+const MAX_REASONS: usize = 100;
 
 /// The guarded client, as `object_store` wants it.
 #[derive(Debug, Clone)]
@@ -99,7 +99,7 @@ fn json_reason(body: &str) -> Option<String> {
     }
     #[derive(Deserialize)]
     struct Inner {
-        errors: Bounded<Reason, MOST_REASONS>,
+        errors: Bounded<Reason, MAX_REASONS>,
     }
     #[derive(Deserialize)]
     struct Reason {
@@ -132,7 +132,7 @@ mod tests {
         assert_eq!(code("nginx"), "");
         let reasons = |count: usize| vec![r#"{"reason":"forbidden"}"#; count].join(",");
         let said = |reasons: &str| code(&format!(r#"{{"error":{{"errors":[{reasons}]}}}}"#));
-        assert_eq!(said(&reasons(MOST_REASONS)), "forbidden");
+        assert_eq!(said(&reasons(MAX_REASONS)), "forbidden");
         assert_eq!(said(&reasons(500_000)), "");
     }
 }

@@ -8,9 +8,9 @@ use crate::formats::Format;
 use crate::{Delivery, Error};
 
 /// Object stores take keys up to 1024 bytes, and the name of the file follows.
-const LONGEST_PREFIX: usize = 800;
+const MAX_PREFIX: usize = 800;
 /// What file systems take.
-const LONGEST_PART: usize = 200;
+const MAX_PART: usize = 200;
 /// What some server or reader on the way might decode into something that leads elsewhere.
 const DISGUISED: [&str; 4] = ["%2e", "%2f", "%5c", "%00"];
 
@@ -80,8 +80,8 @@ impl Names {
 /// is, is refused.
 pub fn check_prefix(prefix: &str) -> Result<(), Error> {
     let refuse = |why: &str| Err(Error::plain(format!("the prefix {why}")).in_key("prefix"));
-    if prefix.len() > LONGEST_PREFIX {
-        return refuse(&format!("is longer than {LONGEST_PREFIX} bytes"));
+    if prefix.len() > MAX_PREFIX {
+        return refuse(&format!("is longer than {MAX_PREFIX} bytes"));
     }
     if prefix.chars().any(char::is_control) {
         return refuse("contains control characters; remove them");
@@ -102,10 +102,8 @@ pub fn check_prefix(prefix: &str) -> Result<(), Error> {
                 "contains a folder whose name starts with .hedgerow, which is reserved for unfinished files",
             );
         }
-        if part.len() > LONGEST_PART {
-            return refuse(&format!(
-                "contains a folder whose name is longer than {LONGEST_PART} bytes"
-            ));
+        if part.len() > MAX_PART {
+            return refuse(&format!("contains a folder whose name is longer than {MAX_PART} bytes"));
         }
     }
     Ok(())

@@ -20,10 +20,10 @@ use crate::Error;
 const PART: usize = 8 * 1024 * 1024;
 /// A file has at most 10,000 parts, so after this many they become larger: 280 GB in all.
 const PARTS_OF_A_SIZE: usize = 1000;
-const LARGEST_PART: usize = 4 * PART;
+const MAX_PART: usize = 4 * PART;
 const PARTS_AT_ONCE: usize = 3;
 /// What stores call uploads and parts has some hundred bytes at most, and is kept until the file is complete.
-const LONGEST_ID: usize = 1024;
+const MAX_ID: usize = 1024;
 
 /// A request is tried at most so often; beyond that the whole delivery is tried again.
 pub(crate) fn few_retries() -> RetryConfig {
@@ -82,7 +82,7 @@ impl Bucket for Objects {
             id,
             filling: BytesMut::new(),
             sent: 0,
-            under_way: JoinSet::new(),
+            in_progress: JoinSet::new(),
             done: Vec::new(),
             is_published: false,
         }))
@@ -138,25 +138,25 @@ struct Parts {
     id: MultipartId,
     filling: BytesMut,
     sent: usize,
-    under_way: JoinSet<(usize, object_store::Result<PartId>)>,
+    in_progress: JoinSet<(usize, object_store::Result<PartId>)>,
     done: Vec<(usize, PartId)>,
     is_published: bool,
 }
 
 impl Parts {
     async fn send(&mut self, part: Bytes) -> Result<(), Error> {
-        while self.under_way.len() >= PARTS_AT_ONCE {
+        while self.in_progress.len() >= PARTS_AT_ONCE {
             self.take_one().await?;
         }
         let (store, path, id, number) = (self.store.clone(), self.path.clone(), self.id.clone(), self.sent);
-        self.under_way
+        self.in_progress
             .spawn(async move { (number, store.put_part(&path, &id, number, PutPayload::from(part)).await) });
         self.sent += 1;
         Ok(())
     }
 
     async fn take_one(&mut self) -> Result<(), Error> {
-        let Some(ended) = self.under_way.join_next().await else {
+        let Some(ended) = self.in_progress.join_next().await else {
             return Ok(());
         };
         let (number, part) =
@@ -168,7 +168,7 @@ impl Parts {
     }
 
     fn part_size(&self) -> usize {
-        (PART << (self.sent / PARTS_OF_A_SIZE).min(8)).min(LARGEST_PART)
+        (PART << (self.sent / PARTS_OF_A_SIZE).min(8)).min(MAX_PART)
     }
 }
 
@@ -188,7 +188,7 @@ impl Unfinished for Parts {
             let last = std::mem::take(&mut self.filling).freeze();
             self.send(last).await?;
         }
-        while !self.under_way.is_empty() {
+        while !self.in_progress.is_empty() {
             self.take_one().await?;
         }
         Ok(())
@@ -210,7 +210,7 @@ impl Unfinished for Parts {
     }
 
     async fn discard(&mut self) {
-        self.under_way.shutdown().await;
+        self.in_progress.shutdown().await;
         if self.is_published {
             return;
         }
@@ -221,7 +221,7 @@ impl Unfinished for Parts {
 }
 
 fn check_id(id: &str) -> Result<(), Error> {
-    if id.len() > LONGEST_ID {
+    if id.len() > MAX_ID {
         return Err(Error::plain(
             "the store sends longer names for uploads than any does; check its address",
         ));

@@ -1,4 +1,4 @@
-//! A delivery of files under way.
+//! A delivery of files in progress.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::manifest::{Entry, Manifest};
 use crate::{Delivery, Error, Receipt, Upload};
 
 /// What closed files may take until all of them are published. Others have deliveries, too.
-const MOST_KEPT: usize = 32 * 1024 * 1024;
+const MAX_KEPT: usize = 32 * 1024 * 1024;
 
 /// How many files are published or deleted at once.
 const AT_ONCE: usize = 8;
@@ -44,7 +44,7 @@ impl Closed {
     fn add(&mut self, file: Box<dyn Unfinished>) -> Result<(), Error> {
         self.kept += file.kept();
         self.files.push(file);
-        if self.kept > MOST_KEPT {
+        if self.kept > MAX_KEPT {
             let count = self.files.len();
             let sentence =
                 format!("the interval has too many files ({count} so far); choose a larger max_file_size_mb");
@@ -202,7 +202,7 @@ mod tests {
     #[test]
     fn closed_files_keep_little_together() {
         let mut closed = Closed::default();
-        for _ in 0..MOST_KEPT / (256 * 1024) {
+        for _ in 0..MAX_KEPT / (256 * 1024) {
             closed.add(Box::new(Remainder(256 * 1024))).unwrap();
         }
         for _ in 0..10_000 {

@@ -8,14 +8,14 @@ use serde::Deserialize;
 use super::client::Gcs;
 use super::session::Session;
 use crate::Error;
-use crate::destinations::answers::{Bounded, MOST_ROWS, read};
+use crate::destinations::answers::{Bounded, MAX_ROWS, read};
 use crate::destinations::files::{Bucket, Keys, Unfinished};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Page {
     #[serde(default)]
-    items: Bounded<Item, MOST_ROWS>,
+    items: Bounded<Item, MAX_ROWS>,
     next_page_token: Option<String>,
 }
 

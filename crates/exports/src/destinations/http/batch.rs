@@ -10,8 +10,8 @@ use serde_json::{Map, Value};
 
 use crate::Error;
 
-const MOST_EVENTS: u64 = 5000;
-const MOST_BYTES: usize = 20 * 1024 * 1024;
+const MAX_EVENTS: u64 = 5000;
+const MAX_BYTES: usize = 20 * 1024 * 1024;
 
 /// One request's worth of events.
 pub(super) struct Batch {
@@ -41,7 +41,7 @@ impl Batch {
 
     /// One large event may stand above the limit alone.
     pub(super) fn is_full(&self) -> bool {
-        self.events >= MOST_EVENTS || self.body.len() >= MOST_BYTES - MOST_BYTES / 8
+        self.events >= MAX_EVENTS || self.body.len() >= MAX_BYTES - MAX_BYTES / 8
     }
 
     pub(super) fn close(mut self) -> Bytes {

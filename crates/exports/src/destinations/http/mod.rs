@@ -78,7 +78,7 @@ impl Deliver for Http {
     }
 }
 
-/// A delivery under way. Requests go out as they fill.
+/// A delivery in progress. Requests go out as they fill.
 struct Sending {
     receiver: Receiver,
     columns: Columns,

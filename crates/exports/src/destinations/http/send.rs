@@ -22,7 +22,7 @@ const PAUSES: [Duration; 4] = [
     Duration::from_secs(20),
 ];
 /// Whoever wants us to wait longer is asked again in another run.
-const LONGEST_PAUSE: Duration = Duration::from_mins(1);
+const MAX_PAUSE: Duration = Duration::from_mins(1);
 
 /// Who gets the batches.
 #[derive(Clone)]
@@ -76,7 +76,7 @@ impl Receiver {
                 return Err(error);
             };
             let pause = pause.unwrap_or(usual);
-            if pause > LONGEST_PAUSE {
+            if pause > MAX_PAUSE {
                 return Err(error);
             }
             tracing::debug!(?pause, "a batch is sent again");

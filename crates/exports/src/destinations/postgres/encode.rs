@@ -15,7 +15,7 @@ use crate::{Delivery, Error};
 /// PostgreSQL counts from the year 2000.
 const EPOCH: i64 = 946_684_800_000_000;
 /// No value of PostgreSQL is longer.
-const LONGEST: usize = 1 << 30;
+const MAX_LENGTH: usize = 1 << 30;
 
 /// How a value is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -197,7 +197,7 @@ fn write(column: &Planned, values: &dyn Array, row: usize, out: &mut BytesMut) -
 
 fn write_text(column: &Planned, text: &str, out: &mut BytesMut) -> Result<bool, Error> {
     let name = column.name.bare();
-    if text.len() >= LONGEST / 8 {
+    if text.len() >= MAX_LENGTH / 8 {
         return Err(unsuited(name, "texts as long as some of these"));
     }
     match column.code {

@@ -3,7 +3,7 @@
 use arrow_schema::DataType;
 
 /// No text of Redshift is longer, in bytes.
-pub(super) const LONGEST: usize = 65_535;
+pub(super) const MAX_LENGTH: usize = 65_535;
 
 /// A column as the database describes it.
 #[derive(Debug, Clone)]
@@ -29,9 +29,9 @@ impl Kind {
     /// By the name in the catalog.
     pub(super) fn named(name: &str, longest: Option<usize>) -> Option<Self> {
         match name {
-            "character varying" | "character" | "text" | "varchar" | "char" => {
-                Some(Self::Text(longest.map_or(LONGEST, |longest| longest.min(LONGEST))))
-            }
+            "character varying" | "character" | "text" | "varchar" | "char" => Some(Self::Text(
+                longest.map_or(MAX_LENGTH, |longest| longest.min(MAX_LENGTH)),
+            )),
             "super" => Some(Self::Super),
             "smallint" | "integer" | "bigint" => Some(Self::Int),
             "double precision" | "real" | "numeric" => Some(Self::Float),

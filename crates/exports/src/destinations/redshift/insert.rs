@@ -5,9 +5,9 @@ use std::fmt::Write as _;
 use super::column::Kind;
 
 /// Redshift takes 32 767 parameters.
-const MOST_PARAMETERS: usize = 30_000;
+const MAX_PARAMETERS: usize = 30_000;
 /// Redshift takes statements of 16 MB; the texts of parameters and of the statement itself stay well below.
-const MOST_BYTES: usize = 8 * 1024 * 1024;
+const MAX_BYTES: usize = 8 * 1024 * 1024;
 
 /// The rows of one statement, as texts, row after row.
 #[derive(Default)]
@@ -25,7 +25,7 @@ impl Block {
 
     /// Whether another row might be too much.
     pub(super) fn is_full(&self, columns: usize) -> bool {
-        self.values.len() + columns > MOST_PARAMETERS || self.bytes >= MOST_BYTES / 2
+        self.values.len() + columns > MAX_PARAMETERS || self.bytes >= MAX_BYTES / 2
     }
 
     pub(super) fn values(&self) -> &[Option<String>] {
@@ -83,7 +83,7 @@ mod tests {
         block.add(&mut vec![None; 29_990]);
         assert!(!block.is_full(10) && block.is_full(11));
         let mut block = Block::default();
-        block.add(&mut vec![Some("x".repeat(MOST_BYTES / 2))]);
+        block.add(&mut vec![Some("x".repeat(MAX_BYTES / 2))]);
         assert!(block.is_full(1));
     }
 }

@@ -8,7 +8,7 @@ use arrow_array::{Array, RecordBatch};
 use arrow_schema::{DataType, Schema};
 use chrono::DateTime;
 
-use super::column::{Column, Kind, LONGEST};
+use super::column::{Column, Kind, MAX_LENGTH};
 use crate::destinations::sql::{Name, clean, unsuited};
 use crate::{Delivery, Error};
 
@@ -110,7 +110,7 @@ fn spell_text(column: &Planned, text: &str) -> (Option<String>, bool) {
         serde_json::Value::from(clean::text(text)).to_string()
     };
     // Half of it would be no JSON at all.
-    let is_too_long = json.len() > LONGEST;
+    let is_too_long = json.len() > MAX_LENGTH;
     ((!is_too_long).then_some(json), is_too_long)
 }
 
@@ -136,7 +136,7 @@ mod tests {
     #[test]
     fn what_is_too_long_is_cut_and_counted() {
         let long = "é".repeat(40_000);
-        let (kept, is_cut) = spell_text(&planned(Kind::Text(LONGEST), false), &long);
+        let (kept, is_cut) = spell_text(&planned(Kind::Text(MAX_LENGTH), false), &long);
         assert_eq!((kept.unwrap().len(), is_cut), (65_534, true));
         let json = format!("\"{long}\"");
         assert_eq!(spell_text(&planned(Kind::Super, true), &json), (None, true));

@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer};
 
 use super::arrow_rows;
 use crate::Error;
-use crate::destinations::answers::{Bounded, Cell, Cells, MOST_ROWS, Row};
+use crate::destinations::answers::{Bounded, Cell, Cells, MAX_ROWS, Row};
 
 /// The frame around every answer.
 #[derive(Debug, Deserialize)]
@@ -33,8 +33,8 @@ impl<T> Reply<T> {
 #[serde(rename_all = "camelCase")]
 pub(super) struct Outcome {
     #[serde(default)]
-    rowtype: Bounded<RowType, MOST_ROWS>,
-    rowset: Option<Bounded<Cells, MOST_ROWS>>,
+    rowtype: Bounded<RowType, MAX_ROWS>,
+    rowset: Option<Bounded<Cells, MAX_ROWS>>,
     rowset_base64: Option<String>,
     /// Where to ask again, while the statement is still running.
     pub(super) get_result_url: Option<String>,

@@ -15,16 +15,16 @@ use base64::engine::general_purpose::STANDARD;
 
 use super::errors::unreadable;
 use crate::Error;
-use crate::destinations::answers::{MOST_CELLS, Row};
+use crate::destinations::answers::{MAX_CELLS, Row};
 
 /// In base64. What we ask for are names of attempts and counts.
-const LONGEST: usize = 64 * 1024;
+const MAX_LENGTH: usize = 64 * 1024;
 /// Before the length of a message, except in old streams.
 const CONTINUATION: [u8; 4] = [0xff; 4];
 
 /// The first row, every value as text; none if there is no row.
 pub(super) fn first(encoded: &str) -> Result<Option<Row>, Error> {
-    if encoded.len() > LONGEST {
+    if encoded.len() > MAX_LENGTH {
         return Err(unreadable("too long for a row"));
     }
     let bytes = STANDARD.decode(encoded).map_err(unreadable)?;
@@ -94,7 +94,7 @@ fn is_plain(message: &Message<'_>) -> bool {
 }
 
 fn is_flat(schema: &Schema<'_>) -> bool {
-    let is_few = |count: Option<usize>| count.unwrap_or_default() <= MOST_CELLS;
+    let is_few = |count: Option<usize>| count.unwrap_or_default() <= MAX_CELLS;
     let is_column = |field: Field<'_>| {
         field.name().is_some()
             && field.dictionary().is_none()
@@ -173,7 +173,7 @@ mod tests {
         // Of a compressed column the sender says how long it becomes.
         let compressed = stream(&batch(vec![texts(10_000)]), Some(CompressionType::LZ4_FRAME));
         let cut = stream(&batch(vec![texts(100)]), None);
-        let wide = stream(&batch(vec![texts(1); MOST_CELLS + 1]), None);
+        let wide = stream(&batch(vec![texts(1); MAX_CELLS + 1]), None);
         for refused in [&compressed[..], &cut[..cut.len() / 2], &wide[..]] {
             assert!(check(refused).is_err() && read(refused).is_err());
         }

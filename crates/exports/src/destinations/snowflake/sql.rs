@@ -7,7 +7,7 @@ use crate::Error;
 use crate::destinations::staging::{Claim, Column, LEDGER, PERSON_COLUMNS, WriteMode, stage_name};
 
 /// Names are at most this long.
-const LONGEST: usize = 255;
+const MAX_LENGTH: usize = 255;
 
 /// The export's table and the schema it is in, quoted.
 #[derive(Debug, Clone)]
@@ -234,8 +234,8 @@ pub(super) fn word(what: &str, name: &str) -> Result<String, Error> {
 }
 
 fn quoted(what: &str, name: &str) -> Result<String, Error> {
-    if name.is_empty() || name.len() > LONGEST || name.contains('\0') {
-        let sentence = format!("the name of the {what} must have 1 to {LONGEST} bytes and no NUL among them");
+    if name.is_empty() || name.len() > MAX_LENGTH || name.contains('\0') {
+        let sentence = format!("the name of the {what} must have 1 to {MAX_LENGTH} bytes and no NUL among them");
         return Err(Error::plain(sentence));
     }
     Ok(quote(name))

@@ -1,4 +1,4 @@
-//! A connection to a database: dialled by us, encrypted, and bounded in time and size.
+//! A connection to a database: dialed by us, encrypted, and bounded in time and size.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -155,8 +155,8 @@ impl Session {
     ) -> Result<Self, (Stage, Error)> {
         let at = |stage: Stage| move |error: Error| (stage, error);
         let tls = place.tls(deps).map_err(at(Stage::Encrypt))?;
-        let dialled = deps.dialer.connect(&place.host.to_string(), place.port).await;
-        let mut stream = dialled.map_err(|cause| (Stage::Reach, cause.into()))?;
+        let dialed = deps.dialer.connect(&place.host.to_string(), place.port).await;
+        let mut stream = dialed.map_err(|cause| (Stage::Reach, cause.into()))?;
         let too_slow = |cause| {
             let sentence = format!(
                 "the server did not accept the sign-in within {} seconds; check that it is a database and not overloaded",
@@ -251,7 +251,7 @@ impl Session {
     }
 }
 
-/// A COPY under way.
+/// A COPY in progress.
 pub(crate) type Copy = std::pin::Pin<Box<CopyInSink<bytes::Bytes>>>;
 
 /// The task that moves bytes; it ends with its owner.

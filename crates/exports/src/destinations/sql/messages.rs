@@ -14,16 +14,16 @@ use tokio_postgres::types::Type;
 
 /// The type of a message, one byte, and the length of what follows, which includes itself.
 const HEAD: usize = 5;
-const LONGEST: usize = 64 * 1024;
+const MAX_LENGTH: usize = 64 * 1024;
 /// A statement can have as many parameters as two bytes count.
-const LONGEST_OF_PARAMETERS: usize = 2 + 4 * u16::MAX as usize;
+const MAX_OF_PARAMETERS: usize = 2 + 4 * u16::MAX as usize;
 /// Of one connection, as are the settings.
-const MOST_ROWS: usize = 20_000;
+const MAX_ROWS: usize = 20_000;
 /// The driver has 24 bytes for each value, of which the shortest has 4.
-const MOST_BYTES_OF_ROWS: usize = 2 * 1024 * 1024;
-const MOST_SETTINGS: usize = 200;
+const MAX_BYTES_OF_ROWS: usize = 2 * 1024 * 1024;
+const MAX_SETTINGS: usize = 200;
 /// Of one statement: until a connection is ready, the driver keeps them.
-const MOST_NOTICES: usize = 1_000;
+const MAX_NOTICES: usize = 1_000;
 
 const ROW: u8 = b'D';
 const SETTING: u8 = b'S';
@@ -158,15 +158,15 @@ impl Messages {
             _ => {}
         }
         let longest = if self.head[0] == PARAMETERS {
-            LONGEST_OF_PARAMETERS
+            MAX_OF_PARAMETERS
         } else {
-            LONGEST
+            MAX_LENGTH
         };
         if self.left > longest {
             return Err("the server sends a longer message than any answer has");
         }
-        let are_too_many = self.rows > MOST_ROWS || self.settings > MOST_SETTINGS || self.notices > MOST_NOTICES;
-        if are_too_many || self.bytes_of_rows > MOST_BYTES_OF_ROWS {
+        let are_too_many = self.rows > MAX_ROWS || self.settings > MAX_SETTINGS || self.notices > MAX_NOTICES;
+        if are_too_many || self.bytes_of_rows > MAX_BYTES_OF_ROWS {
             return Err("the server sends more than it was asked for");
         }
         Ok(())
@@ -262,18 +262,18 @@ mod tests {
 
     #[test]
     fn more_than_any_answer_is_refused() {
-        assert!(check(&message(ROW, &vec![0; LONGEST])));
+        assert!(check(&message(ROW, &vec![0; MAX_LENGTH])));
         let many = Type::TEXT.oid().to_be_bytes().repeat(u16::MAX.into());
         assert!(check(&message(PARAMETERS, &[&[0xff, 0xff], &many[..]].concat())));
-        assert!(!check(&message(ROW, &vec![0; LONGEST + 1])));
+        assert!(!check(&message(ROW, &vec![0; MAX_LENGTH + 1])));
         assert!(!check(&[b'E', 0, 0, 0, 3]));
-        assert!(check(&message(ROW, &[0, 0]).repeat(MOST_ROWS)));
-        assert!(!check(&message(ROW, &[0, 0]).repeat(MOST_ROWS + 1)));
-        let wide = message(ROW, &vec![0; LONGEST]);
-        let wide = wide.repeat(MOST_BYTES_OF_ROWS / LONGEST + 1);
+        assert!(check(&message(ROW, &[0, 0]).repeat(MAX_ROWS)));
+        assert!(!check(&message(ROW, &[0, 0]).repeat(MAX_ROWS + 1)));
+        let wide = message(ROW, &vec![0; MAX_LENGTH]);
+        let wide = wide.repeat(MAX_BYTES_OF_ROWS / MAX_LENGTH + 1);
         assert!(Messages::default().check(&wide).is_err());
-        assert!(!check(&message(SETTING, b"a\0b\0").repeat(MOST_SETTINGS + 1)));
-        let notices = message(NOTICE, b"\0").repeat(MOST_NOTICES);
+        assert!(!check(&message(SETTING, b"a\0b\0").repeat(MAX_SETTINGS + 1)));
+        let notices = message(NOTICE, b"\0").repeat(MAX_NOTICES);
         let ready = message(READY, b"I");
         assert!(check(&[&notices[..], &ready, &notices].concat()));
         assert!(!check(

@@ -9,7 +9,7 @@ use tokio::net::TcpStream;
 
 /// The driver keeps a message in memory until it is whole, and the other side says how long it is. Answers to what we ask
 /// are short: whoever sends more than this before the next question has something else in mind.
-const MOST: usize = 16 * 1024 * 1024;
+const MAX: usize = 16 * 1024 * 1024;
 
 pub(super) struct Metered<S = TcpStream> {
     stream: S,
@@ -18,7 +18,7 @@ pub(super) struct Metered<S = TcpStream> {
 
 impl<S> Metered<S> {
     pub(super) fn new(stream: S) -> Self {
-        Self { stream, left: MOST }
+        Self { stream, left: MAX }
     }
 }
 
@@ -42,7 +42,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Metered<S> {
 impl<S: AsyncWrite + Unpin> AsyncWrite for Metered<S> {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         // A delivery can have any number of statements, and each is answered.
-        self.left = MOST;
+        self.left = MAX;
         Pin::new(&mut self.stream).poll_write(context, bytes)
     }
 
@@ -66,7 +66,7 @@ mod tests {
         let (near, mut far) = duplex(64 * 1024);
         tokio::spawn(async move { while far.write_all(&[0; 8192]).await.is_ok() {} });
         let mut metered = Metered::new(near);
-        let mut answer = vec![0; MOST];
+        let mut answer = vec![0; MAX];
         for _ in 0..2 {
             metered.write_all(b"a question").await.unwrap();
             metered.read_exact(&mut answer).await.unwrap();

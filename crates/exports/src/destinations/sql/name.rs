@@ -6,7 +6,7 @@ use super::LEDGER;
 use crate::Error;
 
 /// PostgreSQL would cut what is longer, and two names could become one.
-const LONGEST: usize = 63;
+const MAX_LENGTH: usize = 63;
 
 /// A name, quoted wherever it is written, so that it means nothing but itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,7 +18,7 @@ impl Name {
         let problem = match name {
             "" => "is empty",
             _ if name.contains('\0') => "contains NUL",
-            _ if name.len() > LONGEST => "is longer than 63 bytes",
+            _ if name.len() > MAX_LENGTH => "is longer than 63 bytes",
             _ => return Ok(Self(name.to_owned())),
         };
         Err(Error::plain(format!(

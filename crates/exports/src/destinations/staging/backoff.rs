@@ -7,7 +7,7 @@ use tokio::time::Instant;
 use crate::Error;
 
 const FIRST: Duration = Duration::from_millis(100);
-const LONGEST: Duration = Duration::from_secs(5);
+const MAX: Duration = Duration::from_secs(5);
 
 /// Grows longer from pause to pause, and comes to an end.
 #[derive(Debug)]
@@ -34,7 +34,7 @@ impl Backoff {
             return Err(Error::retryable(sentence, "the time limit was reached"));
         }
         tokio::time::sleep(self.next).await;
-        self.next = (self.next * 2).min(LONGEST);
+        self.next = (self.next * 2).min(MAX);
         Ok(())
     }
 }

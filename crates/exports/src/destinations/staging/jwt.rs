@@ -26,8 +26,8 @@ const TOO_EXPENSIVE: &str =
     "the private key takes too long to decrypt; encrypt it with PBKDF2 and at most 10,000 rounds";
 
 /// What the key itself says of how it is to be decrypted is not to keep anybody waiting, nor to fill the memory.
-const MOST_ROUNDS: u32 = 10_000;
-const MOST_SCRYPT_BYTES: u64 = 32 * 1024 * 1024;
+const MAX_ROUNDS: u32 = 10_000;
+const MAX_SCRYPT_BYTES: u64 = 32 * 1024 * 1024;
 
 /// Signs with somebody's private key.
 pub(crate) struct Signer(RsaKeyPair);
@@ -61,10 +61,10 @@ fn decrypted(document: &SecretDocument, passphrase: &SecretString) -> Result<Sec
 fn is_too_expensive(scheme: &EncryptionScheme<'_>) -> bool {
     match scheme {
         EncryptionScheme::Pbes2(parameters) => match &parameters.kdf {
-            Kdf::Pbkdf2(kdf) => kdf.iteration_count > MOST_ROUNDS,
+            Kdf::Pbkdf2(kdf) => kdf.iteration_count > MAX_ROUNDS,
             Kdf::Scrypt(kdf) => {
                 let bytes = kdf.cost_parameter.saturating_mul(128 * u64::from(kdf.block_size));
-                bytes > MOST_SCRYPT_BYTES || kdf.parallelization > 1
+                bytes > MAX_SCRYPT_BYTES || kdf.parallelization > 1
             }
             _ => true,
         },
@@ -143,7 +143,7 @@ mod tests {
                 prf: Pbkdf2Prf::HmacWithSha256,
             })
         };
-        assert!(!is_refused(pbkdf2(2_048)) && !is_refused(pbkdf2(MOST_ROUNDS)));
+        assert!(!is_refused(pbkdf2(2_048)) && !is_refused(pbkdf2(MAX_ROUNDS)));
         assert!(is_refused(pbkdf2(u32::MAX)));
         let scrypt = |cost_parameter, block_size, parallelization| {
             Kdf::Scrypt(ScryptParams {

@@ -174,7 +174,7 @@ async fn open<A: Attempt>(attempt: &mut A, is_resend: bool) -> Result<Option<A::
     Ok(Some(plan))
 }
 
-/// A delivery under way.
+/// A delivery in progress.
 struct Staged<A: Attempt> {
     attempt: A,
     plan: A::Plan,

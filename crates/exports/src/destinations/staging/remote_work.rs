@@ -12,7 +12,7 @@ use tokio::sync::Semaphore;
 static CANCELLATIONS: Semaphore = Semaphore::const_new(64);
 const TIME: Duration = Duration::from_secs(10);
 /// Of a response, which nobody reads.
-const MOST_BYTES: usize = 1024;
+const MAX_BYTES: usize = 1024;
 
 /// What runs at a server. Dropped before its end, it asks the server to stop it.
 pub(crate) struct RemoteWork(Option<(Http, Request<Vec<u8>>)>);
@@ -38,7 +38,7 @@ impl Drop for RemoteWork {
         };
         runtime.spawn(async move {
             let _permit = permit;
-            if let Err(error) = http.within(TIME).limited_to(MOST_BYTES).send(request).await {
+            if let Err(error) = http.within(TIME).limited_to(MAX_BYTES).send(request).await {
                 tracing::debug!(
                     error = &error as &dyn std::error::Error,
                     "what runs at a destination was not canceled"

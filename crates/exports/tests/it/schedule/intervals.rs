@@ -74,7 +74,7 @@ on_both! {
         export.post("unpause/", json!({})).await;
         advance(&kit, TimeDelta::hours(1));
         kit.run_exports().await;
-        assert_eq!(delivered(&kit), once([2]), "the hour under way, and none before it");
+        assert_eq!(delivered(&kit), once([2]), "the hour in progress, and none before it");
         export.post("pause/", json!({})).await;
         advance(&kit, TimeDelta::hours(2));
         capture(&kit, 3).await;

@@ -6,14 +6,14 @@ use super::time::{micros, time};
 use crate::expr::Expr;
 use crate::function::Function;
 use crate::model::Type;
-use crate::scalars::MOST_TEXT;
+use crate::scalars::MAX_TEXT;
 
 /// How many texts are put together at a time.
 const AT_A_TIME: usize = 10;
 
 /// A value, if what is made of it has not too many bytes. The other one is never used, but has its type.
 fn unless_too_long(bytes: &str, value: &str, other: &str) -> String {
-    format!("if(throwIf(ifNull({bytes}, 0) > {MOST_TEXT}, 'a text is too long') = 0, {value}, {other})")
+    format!("if(throwIf(ifNull({bytes}, 0) > {MAX_TEXT}, 'a text is too long') = 0, {value}, {other})")
 }
 
 impl Writer<'_> {

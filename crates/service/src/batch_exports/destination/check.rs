@@ -7,12 +7,12 @@ use super::{ConfigField, Destination, FieldKind, Kind};
 use crate::error::{Error, Invalid, Result};
 
 /// A text that is longer is no name, key or address.
-const LONGEST_TEXT: usize = 16_384;
+const MAX_TEXT: usize = 16_384;
 /// Of a list of names of events. A longer name is cut when an event is captured, so there is none.
-const MOST_NAMES: usize = 1000;
-const LONGEST_NAME: usize = 200;
+const MAX_NAMES: usize = 1000;
+const MAX_NAME: usize = 200;
 /// Of a whole configuration, as JSON: a page of a list holds many of them.
-const LONGEST_CONFIG: usize = 128 << 10;
+const MAX_CONFIG: usize = 128 << 10;
 
 /// The destination that a whole configuration describes, secrets included. Nulls count as left out.
 pub fn read(kind: Kind, config: &Map<String, Value>) -> Result<Destination> {
@@ -81,7 +81,7 @@ fn coerce(field: &ConfigField, path: &str, value: &Value) -> Result<Value, Inval
             "invalid_choice",
             format!("Must be one of {}.", of.join(", ")),
         )),
-        (FieldKind::Texts, Value::Array(items)) if items.iter().all(Value::is_string) && items.len() <= MOST_NAMES => {
+        (FieldKind::Texts, Value::Array(items)) if items.iter().all(Value::is_string) && items.len() <= MAX_NAMES => {
             check_names(path, items).map(|()| value.clone())
         }
         (FieldKind::Texts, _) => wrong("a list of at most 1,000 strings"),
@@ -102,8 +102,8 @@ pub(in super::super) fn meant(field: &ConfigField, value: Option<&Value>) -> Val
 }
 
 fn check_text(field: &ConfigField, path: &str, text: &str) -> Result<String, Invalid> {
-    if text.len() > LONGEST_TEXT {
-        let detail = format!("Must have at most {LONGEST_TEXT} bytes.");
+    if text.len() > MAX_TEXT {
+        let detail = format!("Must have at most {MAX_TEXT} bytes.");
         return Err(problem(path, "max_length", detail));
     }
     if text.contains('\0') {
@@ -124,9 +124,9 @@ fn check_text(field: &ConfigField, path: &str, text: &str) -> Result<String, Inv
 }
 
 fn check_names(path: &str, names: &[Value]) -> Result<(), Invalid> {
-    let is_long = |name: &str| name.chars().nth(LONGEST_NAME).is_some();
+    let is_long = |name: &str| name.chars().nth(MAX_NAME).is_some();
     if names.iter().filter_map(Value::as_str).any(is_long) {
-        let detail = format!("Each name must have at most {LONGEST_NAME} characters.");
+        let detail = format!("Each name must have at most {MAX_NAME} characters.");
         return Err(problem(path, "max_length", detail));
     }
     Ok(())
@@ -225,13 +225,10 @@ fn rules(kind: Kind, config: &Map<String, Value>) -> Vec<Invalid> {
 /// All keys together: each may be long, but not all of them.
 fn check_size(config: &Map<String, Value>) -> Option<Invalid> {
     let bytes = serde_json::to_vec(config).map_or(0, |json| json.len());
-    (bytes > LONGEST_CONFIG).then(|| Invalid {
+    (bytes > MAX_CONFIG).then(|| Invalid {
         field: Some("destination__config".into()),
         code: "max_length",
-        detail: format!(
-            "The configuration must have at most {} KiB, as JSON.",
-            LONGEST_CONFIG >> 10
-        ),
+        detail: format!("The configuration must have at most {} KiB, as JSON.", MAX_CONFIG >> 10),
     })
 }
 
@@ -252,7 +249,7 @@ fn check_compression(format: &str, compression: Option<&str>) -> Option<Invalid>
 /// Only the first says which keys there are: that is longer than the key that is wrong.
 fn unknown(kind: Kind, config: &Map<String, Value>) -> Vec<Invalid> {
     let is_unknown = |key: &&String| !kind.fields().any(|field| field.key == *key);
-    let keys = config.keys().filter(is_unknown).take(Invalid::MOST);
+    let keys = config.keys().filter(is_unknown).take(Invalid::MAX);
     let detail = |place: usize| {
         if place > 0 {
             return format!("Unknown key for {}.", kind.name());
@@ -328,7 +325,7 @@ mod tests {
             panic!("they are unknown")
         };
         let is_unknown = |each: &&Invalid| each.detail.starts_with("Unknown key");
-        assert_eq!(found.iter().filter(is_unknown).count(), Invalid::MOST);
+        assert_eq!(found.iter().filter(is_unknown).count(), Invalid::MAX);
         assert!(found[0].detail.contains("bucket_name") && found[1].detail == "Unknown key for S3.");
     }
 
@@ -380,7 +377,7 @@ mod tests {
         assert!(read(Kind::NoOp, config.as_object().expect("an object")).is_ok());
         let found = problems(Kind::NoOp, &json!({ "include_events": names, "exclude_events": names }));
         assert_eq!(found, [("destination__config".to_owned(), "max_length")]);
-        let port = json!({ "port": format!("{}5432", "0".repeat(LONGEST_CONFIG)) });
+        let port = json!({ "port": format!("{}5432", "0".repeat(MAX_CONFIG)) });
         assert!(problems(Kind::Postgres, &port).contains(&("destination__config".to_owned(), "max_length")));
     }
 

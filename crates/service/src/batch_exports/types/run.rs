@@ -64,7 +64,7 @@ pub struct Run {
     pub tries: i64,
     #[serde(skip)]
     pub(crate) queued_at: Time,
-    /// When the attempt under way began, or the last one.
+    /// When the attempt in progress began, or the last one.
     #[serde(skip)]
     pub started_at: Option<Time>,
     /// When somebody should take it. None: it is over.

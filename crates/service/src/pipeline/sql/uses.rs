@@ -7,7 +7,7 @@ use crate::db::{Session, on, within_reach};
 use crate::error::Result;
 use crate::id::{AppId, OrganizationId, TeamId};
 use crate::page::{Page, Window};
-use crate::pipeline::types::{AppUse, MOST_FAILURES, MOST_STARTS, UseCount};
+use crate::pipeline::types::{AppUse, MAX_FAILURES, MAX_STARTS, UseCount};
 
 macro_rules! text {
     ($database:ident, $select:literal, $rest:expr) => {
@@ -74,10 +74,10 @@ pub(in super::super) async fn given_up(
     );
     let (teams, Window { limit, offset }) = (Json(teams), window);
     let items = on!(db, conn => sqlx::query_as(rows)
-        .bind(organization).bind(teams).bind(MOST_FAILURES).bind(MOST_STARTS).bind(limit).bind(offset)
+        .bind(organization).bind(teams).bind(MAX_FAILURES).bind(MAX_STARTS).bind(limit).bind(offset)
         .fetch_all(conn))?;
     let count = on!(db, conn => sqlx::query_scalar(count)
-        .bind(organization).bind(teams).bind(MOST_FAILURES).bind(MOST_STARTS).fetch_one(conn))?;
+        .bind(organization).bind(teams).bind(MAX_FAILURES).bind(MAX_STARTS).fetch_one(conn))?;
     Ok(Page { items, count })
 }
 

@@ -4,9 +4,9 @@ use crate::clock::Time;
 use crate::id::{AppConfigId, OrganizationId, TeamId};
 
 /// How often an app may fail to start before it is disabled.
-pub(in super::super) const MOST_STARTS: i64 = 5;
+pub(in super::super) const MAX_STARTS: i64 = 5;
 /// After so many events in a row that failed, the configuration is disabled.
-pub const MOST_FAILURES: i64 = 20;
+pub const MAX_FAILURES: i64 = 20;
 
 /// Of the year 9999: later than anything is due.
 const LAST_SECOND: i64 = 253_402_300_799;

@@ -11,10 +11,10 @@ use crate::error::{Error, Result};
 pub(in super::super) const KEPT: i64 = 10;
 
 /// What the files of an app may have in sum, and what is run of them, each as it is kept: as JSON.
-const MOST_BYTES: usize = 8 << 20;
+const MAX_BYTES: usize = 8 << 20;
 
 /// What a script for browsers may have, compiled: JSX becomes several times as long, and anybody can ask for it.
-const MOST_SCRIPT_BYTES: usize = 1 << 20;
+const MAX_SCRIPT_BYTES: usize = 1 << 20;
 
 /// How long the parts of a version are, as they are kept.
 #[derive(Debug, Clone, Copy)]
@@ -26,10 +26,10 @@ pub(in super::super) struct KeptBytes {
 impl KeptBytes {
     /// Whoever adds a file to those that are there adds to all of them.
     pub(in super::super) fn check(self) -> Result<()> {
-        let most = MOST_BYTES >> 20;
-        let detail = if self.files > MOST_BYTES {
+        let most = MAX_BYTES >> 20;
+        let detail = if self.files > MAX_BYTES {
             format!("the files of an app can have at most {most} MB in total, as JSON")
-        } else if self.code > MOST_BYTES {
+        } else if self.code > MAX_BYTES {
             format!("the compiled code of an app can have at most {most} MB in total, as JSON")
         } else {
             return Ok(());
@@ -178,14 +178,14 @@ impl Script {
 
     /// Whether it is not too long, compiled.
     pub(in super::super) fn check(self, compiled: &str) -> Result<()> {
-        if compiled.len() <= MOST_SCRIPT_BYTES {
+        if compiled.len() <= MAX_SCRIPT_BYTES {
             return Ok(());
         }
         let (field, file) = match self {
             Self::Site => ("source__site.ts", "site.ts"),
             Self::Frontend => ("source__frontend.tsx", "frontend.tsx"),
         };
-        let detail = format!("the compiled {file} can have at most {} MB", MOST_SCRIPT_BYTES >> 20);
+        let detail = format!("the compiled {file} can have at most {} MB", MAX_SCRIPT_BYTES >> 20);
         Err(Error::invalid(field, "max_length", detail))
     }
 }

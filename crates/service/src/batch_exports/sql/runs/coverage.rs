@@ -12,7 +12,7 @@ use crate::id::ExportId;
 /// Runs that reach beyond a time begin after this one: none is longer than the longest interval. Without it every run since the
 /// first would be read, for the indexes know where runs begin.
 pub(super) fn earliest_start(reached: Time) -> Time {
-    reached.checked_sub_signed(Interval::LONGEST).unwrap_or(reached)
+    reached.checked_sub_signed(Interval::MAX).unwrap_or(reached)
 }
 
 /// Every run that has to do with a span, in order of time.

@@ -16,7 +16,7 @@ pub(in crate::batch_exports) async fn made_at(db: &mut Session, export: ExportId
     Ok(on!(db, conn => sqlx::query_scalar(SQL).bind(export).bind(place - 1).fetch_optional(conn))?)
 }
 
-/// Runs that are over and that nothing depends on, in order of time. A backfill under way looks at its runs when it ends.
+/// Runs that are over and that nothing depends on, in order of time. A backfill in progress looks at its runs when it ends.
 pub(in crate::batch_exports) async fn old(
     db: &mut Session,
     export: ExportId,

@@ -16,11 +16,11 @@ use tokio::sync::oneshot;
 use crate::http::body_memory::{BodyMemory, Reservation};
 
 const MB: usize = 1024 * 1024;
-/// Answers up to this size are not counted, and always go out: how many requests are under way is limited in any case. Longer ones are
+/// Answers up to this size are not counted, and always go out: how many requests are in progress is limited in any case. Longer ones are
 /// handed over in pieces of this size, which is what HTTP/2 takes at a time, so that nobody keeps the rest of a piece uncounted.
 const SMALL: usize = 16 * 1024;
 /// No answer counts as more than this, or nobody could have a longer one.
-const MOST: usize = 8 * MB;
+const MAX: usize = 8 * MB;
 /// For answers to users, and for those to strangers.
 const OF_USERS: usize = 128 * MB;
 const OF_STRANGERS: usize = 32 * MB;
@@ -32,16 +32,16 @@ const WAIT: Duration = Duration::from_secs(5);
 pub(crate) struct Shared;
 
 #[derive(Debug)]
-pub(crate) struct AnswerMemory(Arc<BodyMemory>);
+pub(crate) struct ResponseMemory(Arc<BodyMemory>);
 
-impl Default for AnswerMemory {
+impl Default for ResponseMemory {
     fn default() -> Self {
         // What is small does not come here.
         Self(Arc::new(BodyMemory::with(OF_USERS, 0, OF_STRANGERS)))
     }
 }
 
-impl AnswerMemory {
+impl ResponseMemory {
     /// Counts an answer until it was taken, if there is room for it.
     pub(crate) async fn hold(
         &self,
@@ -58,7 +58,7 @@ impl AnswerMemory {
         if let Some(user) = user {
             reservation.authenticate(user);
         }
-        reservation.grow_to(size.min(MOST)).map_err(|_| busy())?;
+        reservation.grow_to(size.min(MAX)).map_err(|_| busy())?;
         let (mut parts, body) = response.into_parts();
         // It is all there: bodies of another kind do not know how long they are.
         let bytes = to_bytes(body, usize::MAX).await.unwrap_or_default();
@@ -129,7 +129,7 @@ impl Iterator for Waiting {
 mod tests {
     use super::*;
 
-    async fn ask(memory: &AnswerMemory, size: usize, network: u8, user: Option<i64>) -> Option<Response> {
+    async fn ask(memory: &ResponseMemory, size: usize, network: u8, user: Option<i64>) -> Option<Response> {
         let address = IpAddr::from([192, 0, network, 1]);
         let answer = Response::new(Body::from(vec![b'x'; size]));
         memory.hold(answer, address, user.map(UserId)).await.ok()
@@ -142,7 +142,7 @@ mod tests {
     }
 
     /// Everything that one user can have.
-    async fn fill(memory: &AnswerMemory, user: i64) -> Vec<Response> {
+    async fn fill(memory: &ResponseMemory, user: i64) -> Vec<Response> {
         let mut held = Vec::new();
         while let Some(answer) = ask(memory, 4 * MB, 1, Some(user)).await {
             held.push(answer);
@@ -160,7 +160,7 @@ mod tests {
     /// Security case A1.
     #[tokio::test]
     async fn what_is_not_taken_counts_until_it_is() {
-        let memory = AnswerMemory::default();
+        let memory = ResponseMemory::default();
         let mut held = fill(&memory, 1).await;
         assert!((4..=32).contains(&held.len()), "{} times 4 MB", held.len());
         assert!(ask(&memory, SMALL, 1, Some(1)).await.is_some(), "small ones go out");
@@ -175,7 +175,7 @@ mod tests {
 
     #[tokio::test]
     async fn many_who_take_nothing_make_room_for_another() {
-        let memory = AnswerMemory::default();
+        let memory = ResponseMemory::default();
         let mut held = Vec::new();
         for user in 1..=10 {
             held.extend(fill(&memory, user).await);
@@ -196,7 +196,7 @@ mod tests {
 
     #[tokio::test]
     async fn strangers_share_what_their_subnet_has() {
-        let memory = AnswerMemory::default();
+        let memory = ResponseMemory::default();
         let mut held = Vec::new();
         for _ in 0..100 {
             held.extend(ask(&memory, MB, 1, None).await);
@@ -213,7 +213,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_is_in_memory_once_is_not_counted() {
-        let (memory, mut held) = (AnswerMemory::default(), Vec::new());
+        let (memory, mut held) = (ResponseMemory::default(), Vec::new());
         for _ in 0..100 {
             let mut answer = Response::new(Body::from(vec![b'x'; MB]));
             answer.extensions_mut().insert(Shared);

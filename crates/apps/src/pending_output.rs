@@ -16,14 +16,14 @@ pub(crate) struct Lines {
 }
 
 /// What was not written down yet.
-pub(crate) struct Unwritten {
+pub(crate) struct PendingOutput {
     pub(crate) core: Arc<Core>,
     pub(crate) config: AppConfig,
     pub(crate) lines: Lines,
     pub(crate) asked: Arc<AskedHosts>,
 }
 
-impl Unwritten {
+impl PendingOutput {
     pub(crate) fn is_empty(&self) -> bool {
         self.lines.waiting.is_empty() && self.asked.to_note().is_empty()
     }

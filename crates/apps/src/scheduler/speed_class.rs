@@ -14,7 +14,7 @@ pub(crate) enum Work {
 
 /// What is known of an organization. The first go before the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Standing {
+pub(crate) enum SpeedClass {
     Quick,
     /// Nothing is known, or nothing that still counts.
     New,
@@ -23,7 +23,7 @@ pub(crate) enum Standing {
     Slowest,
 }
 
-impl Standing {
+impl SpeedClass {
     /// Of an organization whose calls are slow, and take so long.
     pub(super) fn of_slow(usual: Duration) -> Self {
         if usual >= SLOWEST {
@@ -44,11 +44,11 @@ impl Standing {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Pass {
     Anyone,
-    /// Those who had nothing under way lately, unless they were slow.
+    /// Those who had nothing in progress lately, unless they were slow.
     Idle,
-    /// Others who had nothing under way for longer than a round of short turns.
+    /// Others who had nothing in progress for longer than a round of short turns.
     Overdue,
-    Only(Standing),
+    Only(SpeedClass),
 }
 
 impl Pass {

@@ -5,18 +5,18 @@ use axum::response::{IntoResponse, Response};
 use super::error::Problem;
 
 /// Why a request goes no further: a problem, or an answer that was given before.
-pub(crate) enum Halt {
+pub(crate) enum EarlyResponse {
     Problem(Problem),
     Replay(Response),
 }
 
-impl<E: Into<Problem>> From<E> for Halt {
+impl<E: Into<Problem>> From<E> for EarlyResponse {
     fn from(problem: E) -> Self {
         Self::Problem(problem.into())
     }
 }
 
-impl IntoResponse for Halt {
+impl IntoResponse for EarlyResponse {
     fn into_response(self) -> Response {
         match self {
             Self::Problem(problem) => problem.into_response(),

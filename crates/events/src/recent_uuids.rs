@@ -8,7 +8,7 @@ use hashbrown::HashMap;
 use uuid::Uuid;
 
 /// How many ids are remembered in all, in 45 MB at most. A team alone has all of them.
-const MOST: usize = 1_000_000;
+const MAX: usize = 1_000_000;
 /// How many are forgotten at a time, so that the team with the most is not looked for too often, and which part of its
 /// ids that is at most.
 const AT_A_TIME: usize = 1_000;
@@ -37,7 +37,7 @@ struct OfTeam {
 
 impl Default for Remembered {
     fn default() -> Self {
-        Self::with_room_for(MOST)
+        Self::with_room_for(MAX)
     }
 }
 

@@ -32,7 +32,7 @@ pub(super) async fn layer(State(capture): State<Arc<Capture>>, request: Request,
         Ok(Err(_)) => Refused::Failed.into_response(),
         Err(_) => Refused::TimedOut.into_response(),
     };
-    let held = capture.answer_memory.hold(response, address, None).await;
+    let held = capture.response_memory.hold(response, address, None).await;
     let mut response = held.unwrap_or_else(|_| Refused::Busy.into_response());
     let headers = response.headers_mut();
     if let Ok(id) = HeaderValue::from_str(&id) {

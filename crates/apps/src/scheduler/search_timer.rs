@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::standing::Pass;
+use super::speed_class::Pass;
 
 /// The pause after a search that found nothing: `LOOK_EVERY` at least, or `TIMES_WHAT_IT_TOOK` times its duration, but at most
 /// `LATEST`.
@@ -13,15 +13,15 @@ pub(super) const LATEST: Duration = Duration::from_secs(10);
 
 /// The looks of all slots that look for the same.
 #[derive(Debug, Default)]
-pub(super) struct Looks {
-    /// Somebody was found who had nothing under way lately. However many these are, the next time others come first.
+pub(super) struct SearchTimer {
+    /// Somebody was found who had nothing in progress lately. However many these are, the next time others come first.
     is_turn_of_others: bool,
-    /// No look is begun before. While one is under way, its end is not known.
+    /// No look is begun before. While one is in progress, its end is not known.
     from: Option<Instant>,
     overdue_from: Option<Instant>,
 }
 
-impl Looks {
+impl SearchTimer {
     /// Who is looked for first, if anybody is to go before others. No other look is begun before the end of this one is noted.
     pub(super) fn begin(&mut self, now: Instant) -> Option<Pass> {
         let is_due = |from: Option<Instant>| from.is_none_or(|from| from <= now);

@@ -6,18 +6,18 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::sleep;
 
-/// How long statements under way may still take when the connection that is listened to was lost, and perhaps theirs.
+/// How long statements in progress may still take when the connection that is listened to was lost, and perhaps theirs.
 const GRACE: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Clone, Copy, Default)]
-struct Heard {
+struct Availability {
     is_silent: bool,
     /// How often the connection was lost while new ones worked.
     losses: u64,
 }
 
 /// For the whole process, which has one database. Nothing is ever missed where nobody listens, as in commands.
-static HEARD: LazyLock<watch::Sender<Heard>> = LazyLock::new(watch::Sender::default);
+static HEARD: LazyLock<watch::Sender<Availability>> = LazyLock::new(watch::Sender::default);
 
 /// Comes back as soon as there is no use in waiting for an answer any longer.
 pub(super) async fn silence() {
@@ -33,7 +33,7 @@ pub(super) async fn silence() {
 
 /// Notes whether the database is out of reach. Tells whether that is new.
 pub(super) fn note(is_silent: bool) -> bool {
-    let tells = |heard: &mut Heard| std::mem::replace(&mut heard.is_silent, is_silent) != is_silent;
+    let tells = |heard: &mut Availability| std::mem::replace(&mut heard.is_silent, is_silent) != is_silent;
     HEARD.send_if_modified(tells)
 }
 

@@ -15,7 +15,7 @@ use crate::host::outgoing;
 
 /// An event as apps see it.
 #[derive(Serialize)]
-pub(crate) struct Given<'a> {
+pub(crate) struct EventPayload<'a> {
     uuid: &'a str,
     event: &'a str,
     distinct_id: &'a str,
@@ -38,7 +38,7 @@ struct Person<'a> {
     team_id: i64,
 }
 
-impl<'a> Given<'a> {
+impl<'a> EventPayload<'a> {
     pub(crate) fn new(event: &'a Stored, team_id: i64) -> Self {
         let Picked { ip, set, set_once } = serde_json::from_str(event.properties.get()).unwrap_or_default();
         Self {
