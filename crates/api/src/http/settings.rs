@@ -17,7 +17,7 @@ pub struct Settings {
     pub rate_limit: Option<RateLimit>,
     /// Pages of these origins may call the API from a browser.
     pub cors_origins: Vec<String>,
-    /// How many bytes of memory requests that capture events may use together. Defaults to 768 MB.
+    /// How many bytes of memory requests that capture events may use together. Defaults to 768 MiB.
     pub capture_memory: Option<usize>,
     /// Whether each request gets a span of its own, for export to a collector.
     pub traces_requests: bool,

@@ -123,7 +123,7 @@ on_both! {
         let refused = add(500_000).await;
         assert_eq!(refused.code(), (400, "max_length"), "{refused:?}");
         assert_eq!(refused.body["attr"], "source");
-        assert!(refused.text("/detail").contains("at most 8 MB"), "{refused:?}");
+        assert!(refused.text("/detail").contains("at most 8 MiB"), "{refused:?}");
         assert_eq!(first(&kit, "SELECT max(number) FROM pipeline_version").await, 2, "nothing was stored");
         let fits = kit.patch(&kit.member.key, &source, json!({ "source": { "large.txt": null } })).await;
         assert_eq!(fits.status, 200, "{fits:?}");
@@ -144,7 +144,7 @@ on_both! {
         let collection = kit.at("pipeline_frontend_apps/");
         let made = kit.post(&kit.member.key, &collection, body(26_000)).await;
         assert_eq!((made.code(), &made.body["attr"]), ((400, "max_length"), &json!("source__frontend.tsx")), "{made:?}");
-        assert!(made.text("/detail").contains("at most 1 MB"), "{made:?}");
+        assert!(made.text("/detail").contains("at most 1 MiB"), "{made:?}");
         let app = create(&kit, "pipeline_frontend_apps", body(1000)).await;
         let changed = kit.patch(&kit.member.key, &format!("{app}update_source/"), json!({ "source": source(26_000) })).await;
         assert_eq!(changed.code(), (400, "max_length"), "{changed:?}");
@@ -242,13 +242,13 @@ on_both! {
         };
         set(&config, 16 * MB - 4).await;
         let full = store("c", "1234").await.unwrap_err().to_string();
-        assert!(full.contains("16 MB"), "{full}");
+        assert!(full.contains("16 MiB"), "{full}");
         store("c", "123").await.unwrap();
         store("c", "1").await.unwrap();
         set(&config, 4).await;
         set(&theirs, 256 * MB - 4).await;
         let full = store("d", "123").await.unwrap_err().to_string();
-        assert!(full.contains("256 MB"), "{full}");
+        assert!(full.contains("256 MiB"), "{full}");
         assert_eq!(kit.delete(&kit.member.key, &other).await.status, 204);
         store("d", "123").await.unwrap();
         kit.database.run("UPDATE pipeline_usage SET storage_keys = 10000").await;
@@ -267,7 +267,7 @@ on_both! {
         queue("12345").await.unwrap();
         assert_eq!(first(&kit, "SELECT payload_bytes FROM pipeline_usage").await, 8 * 1024 + 8);
         kit.database.run(&format!("UPDATE pipeline_usage SET payload_bytes = {}", 16 * MB - 8 * 1024 - 7)).await;
-        assert!(queue("12345").await.unwrap_err().to_string().contains("16 MB"));
+        assert!(queue("12345").await.unwrap_err().to_string().contains("16 MiB"));
         queue("1234").await.unwrap();
         let theirs = the_config(&kit, &other).await;
         kit.service.queue_app_job(&theirs, "job", "1", at).await.unwrap();
@@ -275,7 +275,7 @@ on_both! {
         queue("1").await.unwrap();
         let sql = format!("UPDATE pipeline_usage SET payload_bytes = {} WHERE config_id = {}", 63 * MB, theirs.id);
         kit.database.run(&sql).await;
-        assert!(queue("1").await.unwrap_err().to_string().contains("64 MB"));
+        assert!(queue("1").await.unwrap_err().to_string().contains("64 MiB"));
     }
 
     async fn the_oldest_lines_of_a_log_go_when_there_are_many(kit: Kit) {

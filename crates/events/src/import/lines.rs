@@ -60,7 +60,7 @@ impl<R: BufRead> Lines<R> {
             self.number += 1;
             if self.is_cut() {
                 self.skip_rest()?;
-                return Ok(Some((self.number, Err("line longer than 64 MB".to_owned()))));
+                return Ok(Some((self.number, Err("line longer than 64 MiB".to_owned()))));
             }
             if !self.line.trim_ascii().is_empty() {
                 return Ok(Some((self.number, self.parse())));

@@ -24,7 +24,7 @@ macro_rules! log_page {
         [$($column:literal = $wanted:expr),*], $filter:ident, $window:ident
     ) => {{
         const NEWEST_FIRST: &str = " ORDER BY created_at DESC, id DESC";
-        // A search reads the newest 10,000 of them, and no more than 16 MB.
+        // A search reads the newest 10,000 of them, and no more than 16 MiB.
         const READ: &str = "created_at, id FROM (SELECT created_at, id, sum(size) OVER (ORDER BY created_at DESC, id DESC) AS total             FROM (SELECT created_at, id, octet_length(message) AS size";
         const BOUND: &str = " LIMIT 10000) AS newest) AS counted WHERE total <= 16777216 ORDER BY created_at, id LIMIT 1";
         let filtered = |what: &str| {

@@ -28,7 +28,7 @@ pub(super) async fn fit_apps(db: &mut WriteTx, before: Option<&App>, app: &App) 
         return Ok(());
     }
     let detail = format!(
-        "the metadata of all apps of an organization can take at most {} MB in memory: delete an app first",
+        "the metadata of all apps of an organization can take at most {} MiB in memory: delete an app first",
         MAX_APP_BYTES >> 20
     );
     Err(Error::refused("apps_too_large", detail))
@@ -41,7 +41,7 @@ pub(super) async fn fit_configs(db: &mut WriteTx, before: Option<&AppConfig>, co
         return Ok(());
     }
     let detail = format!(
-        "all configurations of an organization can take at most {} MB in memory: delete one first",
+        "all configurations of an organization can take at most {} MiB in memory: delete one first",
         MAX_CONFIG_BYTES >> 20
     );
     Err(Error::refused("configs_too_large", detail))
@@ -61,7 +61,7 @@ pub(super) async fn fit_code(db: &mut WriteTx, app: &App) -> Result<()> {
         }
     }
     let detail = format!(
-        "the code of all apps of an organization can have at most {} MB, including versions in use: delete an app first",
+        "the code of all apps of an organization can have at most {} MiB, including versions in use: delete an app first",
         MAX_CODE_BYTES >> 20
     );
     Err(Error::refused("code_too_large", detail))

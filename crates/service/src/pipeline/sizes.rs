@@ -82,7 +82,7 @@ fn check(what: &str, field: &'static str, value: &Value, longest: usize) -> Resu
         return Err(Error::invalid(field, "invalid_input", detail));
     }
     if value.to_string().len() > longest {
-        return wrong(format!("this can have at most {} kB{what}, as JSON", longest >> 10));
+        return wrong(format!("this can have at most {} KiB{what}, as JSON", longest >> 10));
     }
     Ok(())
 }

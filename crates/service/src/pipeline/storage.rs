@@ -120,14 +120,14 @@ async fn check_room(db: &mut WriteTx, usage: &Usage, keys: i64, bytes: i64) -> R
     }
     if usage.storage_bytes + bytes > MAX_BYTES {
         return full(format!(
-            "an app can store at most {} MB per configuration",
+            "an app can store at most {} MiB per configuration",
             MAX_BYTES >> 20
         ));
     }
     if sql::usage::storage_of_all(db, usage.organization_id).await? + bytes > MAX_OF_ORGANIZATION {
         let most = MAX_OF_ORGANIZATION >> 20;
         return full(format!(
-            "the apps of an organization can store at most {most} MB in total"
+            "the apps of an organization can store at most {most} MiB in total"
         ));
     }
     Ok(())

@@ -28,9 +28,9 @@ impl KeptBytes {
     pub(in super::super) fn check(self) -> Result<()> {
         let most = MAX_BYTES >> 20;
         let detail = if self.files > MAX_BYTES {
-            format!("the files of an app can have at most {most} MB in total, as JSON")
+            format!("the files of an app can have at most {most} MiB in total, as JSON")
         } else if self.code > MAX_BYTES {
-            format!("the compiled code of an app can have at most {most} MB in total, as JSON")
+            format!("the compiled code of an app can have at most {most} MiB in total, as JSON")
         } else {
             return Ok(());
         };
@@ -185,7 +185,7 @@ impl Script {
             Self::Site => ("source__site.ts", "site.ts"),
             Self::Frontend => ("source__frontend.tsx", "frontend.tsx"),
         };
-        let detail = format!("the compiled {file} can have at most {} MB", MAX_SCRIPT_BYTES >> 20);
+        let detail = format!("the compiled {file} can have at most {} MiB", MAX_SCRIPT_BYTES >> 20);
         Err(Error::invalid(field, "max_length", detail))
     }
 }
