@@ -236,7 +236,10 @@ async fn check_room(db: &mut WriteTx, config: &AppConfig, bytes: i64) -> Result<
     let usage = sql::usage::lock(db, config.id).await?;
     let usage = usage.ok_or(Error::NotFound("configuration"))?;
     let full = |whose: &str, most: i64| {
-        let detail = format!("the queued jobs of {whose} can have at most {} MiB in total", most >> 20);
+        let detail = format!(
+            "the queued jobs of {whose} can have at most {} MiB in total",
+            most >> 20
+        );
         Err(Error::refused("jobs_full", detail))
     };
     if usage.payload_bytes + bytes > MAX_BYTES {
