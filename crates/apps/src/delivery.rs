@@ -5,7 +5,7 @@ mod group;
 mod webhook;
 
 use service::lease::until_lost;
-use service::pipeline::{Cursor, Step};
+use service::pipeline::{Cursor, Step, Stop};
 use service::{AppConfigId, Result, TeamId};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -23,7 +23,15 @@ impl Apps {
             return Ok(false);
         };
         if permit.is_preempted() {
-            // Others have the permit by now. Whoever looks when the lease is over takes it.
+            // Others have the permit by now.
+            let untouched = Step {
+                cursor: job.cursor(),
+                failures: job.runnable.config.failures,
+                error: job.runnable.config.latest_error.clone(),
+                beyond: None,
+                stop: Stop::Preempted,
+            };
+            permit.timed(Box::pin(service.end_app_batch(&job, &untouched))).await?;
             return Ok(true);
         }
         let (tell, told) = watch::channel(job.cursor());

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use chrono::Datelike;
+use events::capture::is_sensible;
 use events::{Hold, Incoming};
 use http::{HeaderName, HeaderValue, Method, Request};
 use outbound::{Http, Meter};
@@ -129,6 +130,9 @@ impl Outlet {
         let now = self.core.service.clock().now();
         let said = timestamp.map_or(Some(now), |text| text.parse::<Time>().ok());
         let timestamp = said.ok_or("the timestamp must be in the format 2026-11-15T09:30:00Z")?;
+        if !is_sensible(timestamp, now) {
+            return Err("the timestamp must be after 1900 and not in the future".to_owned());
+        }
         if has_reserved_name(properties.text().as_bytes()) {
             return Err(format!("names of event properties cannot start with {RESERVED}"));
         }

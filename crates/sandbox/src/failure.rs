@@ -95,6 +95,9 @@ pub enum Failure {
     Closed,
     #[error("too many apps are running")]
     Busy,
+    /// That is no fault of its own: the call is repeated later.
+    #[error("the app was stopped because other apps needed the memory")]
+    Evicted,
     #[error("the app tried to access the host system and was stopped")]
     Forbidden,
     #[error("apps cannot run on this server, because the sandbox is incomplete: {0}")]
@@ -132,9 +135,9 @@ impl Failure {
         self
     }
 
-    /// Whether the app asks for the call to be repeated later.
+    /// Whether the call is to be repeated later: the app asks for that, or has done nothing wrong.
     pub fn is_retry(&self) -> bool {
-        matches!(self, Self::Thrown { is_retry: true, .. })
+        matches!(self, Self::Thrown { is_retry: true, .. } | Self::Evicted)
     }
 }
 

@@ -237,7 +237,7 @@ impl Instance {
                     Err(failure) => Err(failure),
                 },
                 () = sleep_until(deadline) => Err(Failure::TooSlow),
-                () = self.host_calls.is_ended.notified() => Err(unread()),
+                () = self.host_calls.is_ended.notified() => Err(Failure::Evicted),
                 Some(answer) = self.host_calls.in_progress.join_next() => {
                     // One that was called off has no answer.
                     if let Ok((answer, memory)) = answer {

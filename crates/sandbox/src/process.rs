@@ -148,11 +148,10 @@ impl Process {
     /// Reads to the end of a line; false at the end of the output.
     async fn read_line(&mut self) -> Result<bool, Failure> {
         let broken = |_| Failure::Crashed("its process cannot be read from".to_owned());
-        let stopped = || Failure::Crashed("it was stopped because other apps needed the memory".to_owned());
         loop {
             let chunk = tokio::select! {
                 chunk = self.output.fill_buf() => chunk.map_err(broken)?,
-                () = is_ended(self.memory.as_ref()) => return Err(stopped()),
+                () = is_ended(self.memory.as_ref()) => return Err(Failure::Evicted),
             };
             if chunk.is_empty() {
                 return Ok(false);

@@ -322,15 +322,3 @@ macro_rules! within_reach {
     };
 }
 pub(crate) use within_reach;
-
-/// For `LIKE … ESCAPE '\'`: finds the text itself, whatever is in it.
-pub(crate) fn containing(search: &str) -> String {
-    let mut pattern = "%".to_owned();
-    for c in search.to_lowercase().chars() {
-        if ['%', '_', '\\'].contains(&c) {
-            pattern.push('\\');
-        }
-        pattern.push(c);
-    }
-    pattern + "%"
-}

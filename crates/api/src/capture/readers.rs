@@ -50,9 +50,12 @@ struct Line {
     taken_by_slow: usize,
     waiting: Subnets,
     waiting_slow: Subnets,
-    /// Whether it was a slow one's turn last.
-    was_slow: bool,
+    /// How much more time slow ones had than quick ones that waited. They take turns by time, where they share a place.
+    debt: Duration,
     slow: HashMap<IpAddr, Slow>,
+    /// What the slow one had used that was served last. Others who become slow, or come back, begin there: neither do they all go before those
+    /// who are there, nor after them.
+    served: Duration,
 }
 
 /// A subnet that was slow lately.
@@ -106,6 +109,7 @@ impl Readers {
         let waiting = {
             let mut lines = self.lock();
             let line = &mut lines[task as usize];
+            line.catch_up(subnet(sender.network));
             if let Some(place) = line.take_free(subnet(sender.network)) {
                 drop(lines);
                 return Ok(self.permit(task, place));
@@ -192,15 +196,13 @@ impl Line {
         self.move_slow();
         let is_there = !self.waiting.is_over() && self.is_free_for(false);
         let is_slow_there = !self.waiting_slow.is_over() && self.is_free_for(true);
-        let is_slow = is_slow_there && (!is_there || !self.was_slow);
+        let is_slow = is_slow_there && (!is_there || self.debt.is_zero());
         let next = match (is_there, is_slow) {
             (_, true) => self.pop_slow(),
             (true, false) => self.waiting.pop(),
             (false, false) => None,
         };
         let Waiting { sender, turn } = next?;
-        // Only of those who came to their turn: whoever finds no place changes nothing.
-        self.was_slow = is_slow;
         Some((turn, self.take(subnet(sender.network), is_slow)))
     }
 
@@ -224,13 +226,17 @@ impl Line {
     fn pop_slow(&mut self) -> Option<Waiting> {
         let used = |subnet: &&IpAddr| self.slow.get(*subnet).map(|slow| slow.used);
         let next = self.waiting_slow.keys().min_by_key(used).copied()?;
+        self.served = used(&&next).unwrap_or_default().max(self.served);
         self.waiting_slow.pop_of(next)
     }
 
-    /// What those have used at least who wait. Somebody who becomes slow begins there, or newcomers would always go before them.
-    fn least_used(&self) -> Duration {
-        let used = |subnet: &IpAddr| self.slow.get(subnet).map(|slow| slow.used);
-        self.waiting_slow.keys().filter_map(used).min().unwrap_or_default()
+    /// Of a slow subnet that comes back: what it left to others in the meantime is over.
+    fn catch_up(&mut self, subnet: IpAddr) {
+        if self.waiting_slow.get(subnet).is_none()
+            && let Some(slow) = self.slow.get_mut(&subnet)
+        {
+            slow.used = slow.used.max(self.served);
+        }
     }
 
     fn give_back(&mut self, place: &HeldSlot) {
@@ -240,13 +246,17 @@ impl Line {
         let took = now - place.since;
         self.slow.retain(|_, slow| slow.until > now);
         if took > SLOW_AFTER {
-            let used = self.slow.get(&place.subnet).map(|slow| slow.used);
-            let used = used.unwrap_or_else(|| self.least_used());
+            let used = self.slow.get(&place.subnet).map_or(self.served, |slow| slow.used);
             let until = now + SLOW_FOR;
             self.slow.insert(place.subnet, Slow { until, used });
         }
         if let Some(slow) = self.slow.get_mut(&place.subnet) {
             slow.used += took;
+        }
+        if !place.is_slow {
+            self.debt = self.debt.saturating_sub(took);
+        } else if !self.waiting.is_over() {
+            self.debt += took;
         }
     }
 }
@@ -277,7 +287,7 @@ impl Drop for ReaderPermit {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
+    use futures_util::FutureExt;
 
     use super::*;
 
@@ -378,41 +388,79 @@ mod tests {
         assert!(second.await.is_ok());
     }
 
-    /// Whoever always has something that takes long, where there is one place.
+    fn elsewhere(number: u8) -> Sender {
+        Sender {
+            network: [198, 51, number, 1].into(),
+            ..from(1, Some(1))
+        }
+    }
+
+    /// Has something read that takes so long.
+    fn take(readers: &Readers, sender: Sender, time: Duration) {
+        let mut permit = readers
+            .turn(Task::Read, sender)
+            .now_or_never()
+            .expect("it is free")
+            .unwrap();
+        let place = permit.place.as_mut().unwrap();
+        place.since = Instant::now().checked_sub(time).unwrap();
+    }
+
+    /// Puts bodies in line, and has one after the other read, each for so long: in which order that was.
+    fn in_turn(readers: &Readers, all: &[(Sender, Duration)], turns: usize) -> Vec<Sender> {
+        let blocker = readers.turn(Task::Read, elsewhere(99)).now_or_never().unwrap().unwrap();
+        let mut waiting: Vec<_> = all
+            .iter()
+            .map(|(sender, time)| (*sender, *time, Box::pin(readers.turn(Task::Read, *sender))))
+            .collect();
+        for (.., turn) in &mut waiting {
+            assert!(turn.now_or_never().is_none());
+        }
+        drop(blocker);
+        let mut order = Vec::new();
+        while order.len() < turns {
+            let next = waiting
+                .iter_mut()
+                .enumerate()
+                .find_map(|(index, (sender, time, turn))| {
+                    let permit = turn.now_or_never()?;
+                    Some((index, *sender, *time, permit.unwrap()))
+                });
+            let (index, sender, time, mut permit) = next.expect("somebody has the place");
+            drop(waiting.remove(index));
+            permit.place.as_mut().unwrap().since = Instant::now().checked_sub(time).unwrap();
+            drop(permit);
+            order.push(sender);
+        }
+        order
+    }
+
+    const LONG: Duration = Duration::from_secs(1);
+    const SHORT: Duration = Duration::from_millis(90);
+
+    /// Whoever always has something that takes long, where there is one place, has half of its time.
     #[tokio::test]
-    async fn slow_and_quick_ones_take_turns_at_the_only_place() {
+    async fn slow_and_quick_ones_share_the_time_of_the_only_place() {
         let readers = Readers::new(1);
-        let slow = from(1, Some(1));
-        let quick = Sender {
-            network: [198, 51, 100, 1].into(),
-            ..from(1, Some(2))
-        };
-        let mut held = readers.turn(Task::Read, slow).await.unwrap();
-        tokio::time::sleep(SLOW_AFTER * 2).await;
-        let mut slow_waiting: Vec<_> = (0..8).map(|_| Box::pin(readers.turn(Task::Read, slow))).collect();
-        let mut quick_waiting: Vec<_> = (0..4).map(|_| Box::pin(readers.turn(Task::Read, quick))).collect();
-        for one in slow_waiting.iter_mut().chain(&mut quick_waiting) {
-            assert!(futures_util::poll!(one).is_pending());
+        let (slow, quick) = (elsewhere(1), elsewhere(2));
+        take(&readers, slow, LONG);
+        let all = [[(slow, LONG); 20], [(quick, SHORT); 20]].concat();
+        let order = in_turn(&readers, &all, 20);
+        let of_slow = order.iter().filter(|sender| **sender == slow).count();
+        assert_eq!(of_slow, 2, "one for every eleven or twelve quick ones: {order:?}");
+    }
+
+    #[tokio::test]
+    async fn whoever_becomes_slow_goes_neither_before_all_who_are_nor_after_them() {
+        let readers = Readers::new(1);
+        let (old, new) = (elsewhere(1), elsewhere(2));
+        for _ in 0..30 {
+            take(&readers, old, LONG);
         }
-        let mut order = String::new();
-        while !quick_waiting.is_empty() {
-            drop(held);
-            let first = |waiting: &mut Vec<_>| futures_util::FutureExt::now_or_never(&mut waiting[0]);
-            held = if let Some(turn) = first(&mut slow_waiting) {
-                order.push('s');
-                drop(slow_waiting.remove(0));
-                turn.unwrap()
-            } else {
-                order.push('q');
-                first(&mut quick_waiting)
-                    .expect("it is one or the other's turn")
-                    .unwrap()
-            };
-            if order.ends_with('q') {
-                drop(quick_waiting.remove(0));
-            }
-        }
-        assert!(["sqsqsqsq", "qsqsqsq"].contains(&order.as_str()), "{order}");
+        take(&readers, new, LONG);
+        let order = in_turn(&readers, &[[(new, LONG); 10], [(old, LONG); 10]].concat(), 10);
+        let of_old = order.iter().filter(|sender| **sender == old).count();
+        assert!((4..=6).contains(&of_old), "they take turns: {order:?}");
     }
 
     #[tokio::test]
@@ -432,7 +480,7 @@ mod tests {
         drop(held);
         let mut begun = Vec::new();
         for one in &mut waiting {
-            begun.extend(futures_util::FutureExt::now_or_never(one));
+            begun.extend(one.now_or_never());
         }
         assert_eq!(begun.len(), 1, "all of them share one place");
     }

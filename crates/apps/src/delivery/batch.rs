@@ -226,10 +226,8 @@ impl<'a> Batch<'a> {
         let outcome = called.map_err(|cut| self.note_cut(pooled, event, &cut))?;
         self.permit.end_call();
         self.group.note(1, outcome.is_ok(), begun.elapsed());
-        if self.note(pooled, event, outcome) {
-            return Ok((0, Some(Stop::Retry)));
-        }
-        Ok((1, None))
+        let stop = self.note(pooled, event, outcome);
+        Ok((usize::from(stop.is_none()), stop))
     }
 
     /// Ends with the first event for which the app asked for something, or failed.
@@ -254,8 +252,8 @@ impl<'a> Batch<'a> {
         match (rest.next(), rest.next()) {
             (None | Some(Ok(_) | Err(Failure::NotRun)), _) => Ok((taken, None)),
             (Some(Err(failure)), None | Some(Err(Failure::NotRun))) if has_asked || !failure.is_final() => {
-                let has_to_wait = self.note(pooled, &group[taken], Err(failure));
-                Ok((taken + usize::from(!has_to_wait), has_to_wait.then_some(Stop::Retry)))
+                let stop = self.note(pooled, &group[taken], Err(failure));
+                Ok((taken + usize::from(stop.is_none()), stop))
             }
             // Whatever ended the app may be another one's fault: the next has a call of its own.
             (Some(Err(failure)), _) => {
@@ -278,8 +276,8 @@ impl<'a> Batch<'a> {
             if matches!(outcome, Err(Failure::NotRun)) {
                 return Ok((index, self.is_over().then_some(Stop::Done)));
             }
-            if self.note(pooled, event, outcome.map(drop)) {
-                return Ok((index, Some(Stop::Retry)));
+            if let Some(stop) = self.note(pooled, event, outcome.map(drop)) {
+                return Ok((index, Some(stop)));
             }
             if self.failures >= MAX_FAILURES {
                 return Ok((index + 1, Some(Stop::Done)));
@@ -297,6 +295,7 @@ impl<'a> Batch<'a> {
             Ok(Ok(pooled)) => pooled,
             // That is not the app's fault: it waits.
             Ok(Err((Failure::Busy, _))) => return Err(Stop::Done),
+            Ok(Err((Failure::Evicted, _))) => return Err(Stop::Preempted),
             Ok(Err((failure, outlet))) => {
                 self.note_no_start(&failure, Some(&outlet)).await;
                 return Err(Stop::Start);
@@ -310,6 +309,7 @@ impl<'a> Batch<'a> {
         self.deadline.get_or_insert_with(|| Instant::now() + longest);
         let (failure, stop) = match self.unless_cut(pooled.instance.setup()).await {
             Ok(Ok(())) => return Ok(pooled),
+            Ok(Err(Failure::Evicted)) => (Failure::Evicted, Stop::Preempted),
             Ok(Err(failure)) => (failure, Stop::Start),
             // One that others did not let start is not to blame.
             Err(Cut::Preempted) => (preempted(), Stop::Preempted),
@@ -339,8 +339,8 @@ impl<'a> Batch<'a> {
         Ok(())
     }
 
-    /// Writes down how it went with an event. True: it is to be tried again, and nothing after it before that.
-    fn note(&mut self, pooled: &PooledInstance, event: &Stored, outcome: Result<(), Failure>) -> bool {
+    /// Writes down how it went with an event. If it is to be tried again, and nothing after it before that, why the batch ends.
+    fn note(&mut self, pooled: &PooledInstance, event: &Stored, outcome: Result<(), Failure>) -> Option<Stop> {
         let beyond = self.beyond(event);
         match outcome {
             Ok(()) => {
@@ -352,9 +352,12 @@ impl<'a> Batch<'a> {
                 pooled.outlet.say(AppLogLevel::Error, with_stack(&error, &failure));
                 self.error = Some(error);
                 if failure.is_retry() {
-                    self.beyond = Some(beyond);
                     self.handed.retried += 1;
-                    return true;
+                    if failure == Failure::Evicted {
+                        return Some(Stop::Preempted);
+                    }
+                    self.beyond = Some(beyond);
+                    return Some(Stop::Retry);
                 }
                 self.failures += 1;
                 self.handed.failed += 1;
@@ -362,7 +365,7 @@ impl<'a> Batch<'a> {
         }
         self.cursor = beyond;
         self.tell.send_replace(beyond);
-        false
+        None
     }
 
     /// How far it has got when this event is done.

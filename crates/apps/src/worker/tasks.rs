@@ -29,8 +29,15 @@ impl Apps {
             .timed(Box::pin(core.service.claim_app_task(core.worker, organization)))
             .await?;
         match claimed {
-            // Others have the permit by now. Whoever looks when the lease is over takes it.
-            Some(_) if permit.is_preempted() => Ok(true),
+            // Others have the permit by now.
+            Some(task) if permit.is_preempted() => {
+                let reason = preempted().to_string();
+                let postponed = TaskOutcome::Postponed { reason: &reason };
+                permit
+                    .timed(Box::pin(core.service.end_app_task(&task, postponed)))
+                    .await
+                    .map(|()| true)
+            }
             Some(task) => self.carry_out(&task, permit).await.map(|()| true),
             None => Ok(false),
         }
@@ -64,7 +71,7 @@ impl Apps {
             Ended::Called(Err(failure)) => {
                 error = failure.to_string();
                 match failure {
-                    Failure::Busy => TaskOutcome::Postponed { reason: &error },
+                    Failure::Busy | Failure::Evicted => TaskOutcome::Postponed { reason: &error },
                     failure => TaskOutcome::Failed {
                         error: &error,
                         is_retryable: failure.is_retry(),

@@ -294,6 +294,22 @@ on_both! {
         assert_eq!((said.len(), count("WARN Stopped while handling several"), count("ERROR fatal")), (2, 1, 1), "{said:?}");
     }
 
+    /// What no destination can store would fail each run of an export.
+    async fn an_app_captures_only_events_that_can_have_happened(kit: Kit) {
+        let code = r"
+            export async function onEvent(event, { posthog }) {
+                for (const timestamp of ['-100000-01-01T00:00:00Z', '1850-01-01T00:00:00Z', '2999-01-01T00:00:00Z']) {
+                    try { await posthog.capture('odd', { timestamp }) } catch (error) { console.log(error.message) }
+                }
+            }
+        ";
+        let config = run(&kit, "pipeline_destinations", code, json!({})).await;
+        happen(&kit, &["a"]).await;
+        kit.run_apps().await;
+        let said = logged(&kit, &config).await;
+        assert!(said.len() == 3 && said.iter().all(|line| line.contains("not in the future")), "{said:?}");
+    }
+
     /// Its request has been sent: it is not sent a second time to find out which event ended the app.
     async fn an_event_that_sends_and_ends_the_app_is_handed_over_once(kit: Kit) {
         let receiver = Receiver::start();

@@ -75,6 +75,14 @@ async fn who_sets_out_is_known_by_their_own_proof_alone() {
     let domain = kit.domain("sso.example.net", "").await;
     let vera = kit.member("vera@sso.example.net", Level::Member).await;
     let mut by_password = kit.signed_in("vera@sso.example.net").await;
+    let session = kit
+        .service
+        .signed_in(&by_password.cookies[cookies::SESSION], Request::default());
+    let proof = session
+        .await
+        .expect("she is signed in")
+        .own_proof()
+        .expect("by her password");
     let identity = VerifiedIdentity {
         sso: Sso::Saml,
         domain: Some(domain),
@@ -82,7 +90,7 @@ async fn who_sets_out_is_known_by_their_own_proof_alone() {
         email: "vera@sso.example.net".to_owned(),
         first_name: String::new(),
         last_name: String::new(),
-        signed_in_as: None,
+        signed_in_as: Some(proof),
         session_until: None,
         assertion: None,
     };

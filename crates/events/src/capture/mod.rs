@@ -21,6 +21,7 @@ pub use estimate::{estimate, estimate_values};
 use event::{Body, Raw};
 pub use refusal::{MAX_BYTES, MAX_EVENTS, MAX_PACKED_BYTES, Refusal};
 pub use scan::{Candidate, FIRST_SCANNED_BYTES, MAX_SCANNED_BYTES, Progress, TokenScan, most_scanned};
+pub use time::is_sensible;
 pub use unpack::{claimed_size, is_json, unpack};
 
 /// Events of one team, which is known by its token.

@@ -33,9 +33,15 @@ impl SenderTime {
             (None, Some(ago)) => TimeDelta::try_milliseconds(ago).and_then(|ago| now.checked_sub_signed(ago)),
             (None, None) => None,
         };
-        let is_sensible = |time: &Time| *time <= now + FURTHEST_AHEAD && time.date_naive() >= EARLIEST;
-        seen.filter(is_sensible).unwrap_or(now).trunc_subsecs(6)
+        seen.filter(|time| is_sensible(*time, now))
+            .unwrap_or(now)
+            .trunc_subsecs(6)
     }
+}
+
+/// Whether an event can have happened then: all engines and destinations can store the time, and it is not ahead of our clock.
+pub fn is_sensible(time: Time, now: Time) -> bool {
+    time <= now + FURTHEST_AHEAD && time.date_naive() >= EARLIEST
 }
 
 /// ISO 8601 in its usual forms, UTC unless it says otherwise; or a number of milliseconds or seconds since 1970.

@@ -331,8 +331,9 @@ impl Shared {
 
     /// Nothing came of it. Often there is no domain whose administrators could be told.
     async fn expect_refused(&self, wanted: &str, sso: Sso, person: &Person) {
+        let came = back(&self.kit, &self.provider, Target::Instance(sso), person).await;
         let before = traces(&self.kit).await;
-        assert_eq!(rule(self.sign_in(sso, person).await), wanted);
+        assert_eq!(rule(finish(&self.kit, &came).await), wanted);
         assert_eq!(traces(&self.kit).await, before, "{wanted}");
     }
 }

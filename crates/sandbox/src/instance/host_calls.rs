@@ -145,7 +145,7 @@ impl HostCalls {
         let memory = self.reserve();
         self.in_progress.spawn(async move {
             let answered = tokio::select! {
-                answered = answer(id, &*host, &limits, call, &memory) => answered,
+                answered = answer(id, &*host, &limits, call, &memory, &gave_way) => answered,
                 () = is_ended(sent.as_ref()) => {
                     gave_way.store(true, Ordering::Relaxed);
                     Err("timed out while other apps needed the memory: try again later".to_owned())
@@ -178,6 +178,7 @@ async fn answer(
     limits: &Limits,
     call: Json,
     memory: &Arc<Reservation>,
+    gave_way: &AtomicBool,
 ) -> Result<String, String> {
     let most = if Call::is_fetch(&call) {
         limits.host_call_bytes
@@ -201,6 +202,7 @@ async fn answer(
         Call::Fetch(request) => tokio::select! {
             response = host.fetch(request, memory) => Ok(response_line(id, response?)),
             () = memory.is_ended() => {
+                gave_way.store(true, Ordering::Relaxed);
                 Err("the response was interrupted because other apps needed the memory: try again later".to_owned())
             }
         },

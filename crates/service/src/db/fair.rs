@@ -1,6 +1,8 @@
 //! A fair semaphore, for the database and other scarce resources: organizations take turns, then the users of each, then the credentials
 //! of each user. Tenants whose work was slow recently share a part of the permits.
 
+mod tenant_use;
+
 use std::collections::VecDeque;
 use std::fmt;
 use std::mem;
@@ -11,18 +13,16 @@ use hashbrown::HashMap;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
-use super::caller::{self, Caller, CredentialId, Tenant};
+use self::tenant_use::TenantUse;
+use super::caller::{self, Caller, Tenant};
 use crate::error::{Error, Result};
 use crate::id::UserId;
-use crate::round::{Queue, Round};
+use crate::round::Queue;
 
 /// How long somebody waits for a permit.
 const WAIT_LIMIT: Duration = Duration::from_secs(10);
 /// When to come back without one.
 const BUSY: Duration = Duration::from_secs(2);
-/// How many requests of one tenant can wait; further ones are rejected immediately. A user gets at most half of what the others
-/// leave, and a credential at most half of what the user's others leave, so that none can lock the others out.
-const MAX_WAITING: usize = 1024;
 /// How long somebody is slow, unless said otherwise.
 const SLOW_FOR: Duration = Duration::from_secs(10);
 /// Past this many tenants those that are neither here nor slow are forgotten.
@@ -50,6 +50,7 @@ pub struct Slow {
 struct State {
     /// What they are permits for.
     what: &'static str,
+    permits: usize,
     free: usize,
     /// How many one tenant may hold.
     most_of_one: usize,
@@ -60,45 +61,11 @@ struct State {
     slow: Slow,
     slow_for: Duration,
     held_by_slow: usize,
-    tenants: HashMap<Tenant, Use>,
+    /// Whether the last one who waited and got a permit was slow.
+    was_slow: bool,
+    tenants: HashMap<Tenant, TenantUse<Permit>>,
     /// Those that have somebody waiting, in the order of their turns.
     order: VecDeque<Tenant>,
-}
-
-/// Those who wait with one credential.
-type Line = VecDeque<oneshot::Sender<Permit>>;
-
-#[derive(Default)]
-struct Use {
-    held: usize,
-    waiting: Round<Option<UserId>, Round<Option<CredentialId>, Line>>,
-    waiters: usize,
-    slow_until: Option<Instant>,
-    /// How long a permit was held lately, and until when that is remembered.
-    usual: Duration,
-    known_until: Option<Instant>,
-}
-
-impl Use {
-    fn is_slow(&self) -> bool {
-        self.slow_until.is_some_and(|until| Instant::now() < until)
-    }
-
-    /// Whether another one may wait.
-    fn has_place_for(&self, user: Option<UserId>, credential: Option<CredentialId>) -> bool {
-        let person = self.waiting.get(user);
-        let of_person: usize = person.map_or(0, |person| person.queues().map(VecDeque::len).sum());
-        let own = person
-            .and_then(|person| person.get(credential))
-            .map_or(0, VecDeque::len);
-        let share = MAX_WAITING.saturating_sub(self.waiters - of_person).div_ceil(2);
-        own < share.saturating_sub(of_person - own).div_ceil(2)
-    }
-
-    fn is_over(&self) -> bool {
-        let is_known = || self.known_until.is_some_and(|until| Instant::now() < until);
-        self.held == 0 && self.waiters == 0 && !self.is_slow() && !is_known()
-    }
 }
 
 impl Slow {
@@ -127,6 +94,7 @@ impl FairSemaphore {
     pub fn new(what: &'static str, permits: usize, slow: Slow) -> Self {
         Self(Arc::new(Mutex::new(State {
             what,
+            permits,
             free: permits,
             most_of_one: permits,
             longest_of_one: None,
@@ -134,6 +102,7 @@ impl FairSemaphore {
             slow,
             slow_for: SLOW_FOR,
             held_by_slow: 0,
+            was_slow: false,
             tenants: HashMap::new(),
             order: VecDeque::new(),
         })))
@@ -228,17 +197,17 @@ impl FairSemaphore {
 
 impl State {
     fn has_room(&self, tenant: Tenant) -> bool {
-        let is_slow = || self.tenants.get(&tenant).is_some_and(Use::is_slow);
+        let is_slow = || self.tenants.get(&tenant).is_some_and(TenantUse::is_slow);
         self.free > 0 && self.may_have_more(tenant) && (self.held_by_slow < self.slow.permits || !is_slow())
     }
 
     fn may_have_more(&self, tenant: Tenant) -> bool {
-        let may = |one: &Use| one.held < self.most_of_one && self.is_time_left_beside(one, one.held);
+        let may = |one: &TenantUse<Permit>| one.held < self.most_of_one && self.is_time_left_beside(one, one.held);
         self.tenants.get(&tenant).is_none_or(may)
     }
 
     /// Whether so many others of one tenant leave some of its time.
-    fn is_time_left_beside(&self, one: &Use, others: usize) -> bool {
+    fn is_time_left_beside(&self, one: &TenantUse<Permit>, others: usize) -> bool {
         let takes = one.usual.saturating_mul(u32::try_from(others).unwrap_or(u32::MAX));
         self.longest_of_one.is_none_or(|longest| others == 0 || takes < longest)
     }
@@ -262,11 +231,11 @@ impl State {
     }
 
     /// Of those who are not known ten have room.
-    fn of(&mut self, tenant: Tenant) -> &mut Use {
+    fn of(&mut self, tenant: Tenant) -> &mut TenantUse<Permit> {
         let usual = self.longest_of_one.map_or(Duration::ZERO, |longest| longest / 10);
-        let unknown = || Use {
+        let unknown = || TenantUse {
             usual,
-            ..Use::default()
+            ..TenantUse::default()
         };
         self.tenants.entry(tenant).or_insert_with(unknown)
     }
@@ -300,24 +269,36 @@ impl State {
                 continue;
             }
             let permit = self.permit(semaphore, tenant);
+            let is_slow = permit.is_slow;
             if let Err(mut permit) = turn.send(permit) {
                 // Whoever waited has gone. The lock is held, so the permit must not give itself back.
                 permit.semaphore = None;
                 self.take_back(&permit);
+            } else {
+                self.was_slow = is_slow;
             }
         }
     }
 
-    /// Whose turn it is: those who are quick go first.
+    /// Whose turn it is. Quick and slow tenants alternate, as one slow request marks all of a tenant: its other users must not wait until
+    /// nobody is quick. While quick ones wait, the slow never hold all permits.
     fn next(&mut self) -> Option<(Tenant, oneshot::Sender<Permit>)> {
         if self.free == 0 {
             return None;
         }
-        let is_slow = |tenant: &Tenant| self.tenants.get(tenant).is_some_and(Use::is_slow);
-        let mut able = (0..self.order.len()).filter(|&place| self.may_have_more(self.order[place]));
-        let quick = able.clone().find(|&place| !is_slow(&self.order[place]));
-        let any = able.next().filter(|_| self.held_by_slow < self.slow.permits);
-        let tenant = self.order.remove(quick.or(any)?)?;
+        let is_slow = |index: usize| self.tenants.get(&self.order[index]).is_some_and(TenantUse::is_slow);
+        let mut able = (0..self.order.len()).filter(|&index| self.may_have_more(self.order[index]));
+        let quick = able.clone().find(|&index| !is_slow(index));
+        let slow = able.find(|&index| is_slow(index));
+        let slow = slow.filter(|_| self.held_by_slow < self.slow.permits);
+        let index = match (quick, slow) {
+            (Some(quick), Some(slow)) => {
+                let leaves_one = self.held_by_slow + 1 < self.permits;
+                if leaves_one && !self.was_slow { slow } else { quick }
+            }
+            (quick, slow) => quick.or(slow)?,
+        };
+        let tenant = self.order.remove(index)?;
         let one = self.tenants.get_mut(&tenant)?;
         one.waiters -= 1;
         let turn = one.waiting.pop();
@@ -363,7 +344,7 @@ impl Permit {
 
     /// Whether it was given to somebody who was quick, and is slow by now.
     pub(super) fn is_outdated(&self) -> bool {
-        let is_slow = |state: &State| state.tenants.get(&self.tenant).is_some_and(Use::is_slow);
+        let is_slow = |state: &State| state.tenants.get(&self.tenant).is_some_and(TenantUse::is_slow);
         !self.is_slow
             && self
                 .semaphore
@@ -397,7 +378,8 @@ impl Drop for Permit {
 
 #[cfg(test)]
 mod tests {
-    use super::super::caller::{on_behalf_of_caller, on_behalf_of_organization};
+    use super::super::caller::{CredentialId, on_behalf_of_caller, on_behalf_of_organization};
+    use super::tenant_use::MAX_WAITING;
     use super::*;
     use crate::id::{KeyId, OrganizationId};
 
@@ -550,6 +532,36 @@ mod tests {
         drop(third.await.unwrap().unwrap());
         drop((second, quick));
         assert_eq!(semaphore.lock().free, 4);
+    }
+
+    /// One slow request marks a whole organization: its other users do not wait until nobody else is there.
+    #[tokio::test]
+    async fn the_slow_have_their_turns_while_others_are_quick() {
+        for (permits, latest) in [(4, 1), (2, 1), (1, 20)] {
+            let semaphore = semaphore(permits);
+            let until = Instant::now() + Duration::from_hours(1);
+            semaphore.lock().tenants.entry(ONE).or_default().slow_until = Some(until);
+            let mut held = Vec::new();
+            for _ in 0..permits {
+                held.push(acquire(&semaphore, 9).await.unwrap());
+            }
+            let order = Arc::new(Mutex::new(Vec::new()));
+            let mut tasks = tokio::task::JoinSet::new();
+            for number in [[2; 20].as_slice(), &[1, 1]].concat() {
+                let (semaphore, order) = (semaphore.clone(), order.clone());
+                tasks.spawn(async move {
+                    let permit = acquire(&semaphore, number).await.unwrap();
+                    order.lock().unwrap().push(number);
+                    drop(permit);
+                });
+                settle().await;
+            }
+            held.pop();
+            tasks.join_all().await;
+            let order = order.lock().unwrap();
+            let first = order.iter().position(|number| *number == 1).unwrap();
+            assert!(first <= latest, "{permits} permits: {order:?}");
+        }
     }
 
     #[tokio::test]

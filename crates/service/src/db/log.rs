@@ -9,18 +9,18 @@ macro_rules! log_page {
     ) => {
         match $db.connection() {
             $crate::db::Connection::Sqlite(conn) => $crate::db::log_page!(
-                sqlx::Sqlite, conn, $columns as $row, $owned = $owner, [$($column = $wanted),*], $filter, $window
+                sqlx::Sqlite, "instr", conn, $columns as $row, $owned = $owner, [$($column = $wanted),*], $filter, $window
             ),
             $crate::db::Connection::Postgres(conn) => $crate::db::answered(async {
                 Ok($crate::db::log_page!(
-                    sqlx::Postgres, conn, $columns as $row, $owned = $owner, [$($column = $wanted),*], $filter, $window
+                    sqlx::Postgres, "strpos", conn, $columns as $row, $owned = $owner, [$($column = $wanted),*], $filter, $window
                 ))
             })
             .await?,
         }
     };
     (
-        $driver:ty, $conn:ident, $columns:literal as $row:ty, $owned:literal = $owner:expr,
+        $driver:ty, $position:literal, $conn:ident, $columns:literal as $row:ty, $owned:literal = $owner:expr,
         [$($column:literal = $wanted:expr),*], $filter:ident, $window:ident
     ) => {{
         const NEWEST_FIRST: &str = " ORDER BY created_at DESC, id DESC";
@@ -62,7 +62,8 @@ macro_rules! log_page {
                 if let Some((created_at, id)) = oldest {
                     found.push(" AND (created_at, id) >= (").push_bind(created_at).push(", ").push_bind(id).push(")");
                 }
-                found.push(" AND lower(message) LIKE ").push_bind($crate::db::containing(search)).push(" ESCAPE '\\'");
+                // Not LIKE, which looks at a text again for each of its characters.
+                found.push(concat!(" AND ", $position, "(lower(message), ")).push_bind(search.to_lowercase()).push(") > 0");
                 found.push(NEWEST_FIRST);
                 // Messages are read once: what is found is counted here.
                 let found: Vec<uuid::Uuid> = found.build_query_scalar().fetch_all(&mut *$conn).await?;

@@ -101,7 +101,8 @@ pub(crate) async fn uncount_attempt(db: &mut WriteTx, tried: &Tried<'_>) -> Resu
 /// where they came.
 pub(crate) async fn unlock(db: &mut WriteTx, email: &Email, from: Option<IpAddr>) -> Result<()> {
     let network = from.map(|address| account_and_network(email, address));
-    for counted in [inside(email), anywhere(email)].into_iter().chain(network) {
+    // In the order in which attempts are counted, or two sign-ins at the same time could wait for each other.
+    for counted in network.into_iter().chain([anywhere(email), inside(email)]) {
         sql::forget_failures(db, &counted).await?;
     }
     if let Some(network) = network {
