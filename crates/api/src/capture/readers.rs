@@ -184,6 +184,9 @@ impl Line {
     fn take(&mut self, subnet: IpAddr, is_slow: bool) -> HeldSlot {
         self.taken += 1;
         self.taken_by_slow += usize::from(is_slow);
+        if let Some(slow) = self.slow.get(&subnet).filter(|_| is_slow) {
+            self.served = self.served.max(slow.used);
+        }
         HeldSlot {
             subnet,
             is_slow,
@@ -226,7 +229,6 @@ impl Line {
     fn pop_slow(&mut self) -> Option<Waiting> {
         let used = |subnet: &&IpAddr| self.slow.get(*subnet).map(|slow| slow.used);
         let next = self.waiting_slow.keys().min_by_key(used).copied()?;
-        self.served = used(&&next).unwrap_or_default().max(self.served);
         self.waiting_slow.pop_of(next)
     }
 
