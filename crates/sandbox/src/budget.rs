@@ -10,7 +10,7 @@ mod tests;
 mod used;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use tokio::sync::Notify;
 use uuid::Uuid;
@@ -38,6 +38,7 @@ impl Budget {
             organization,
             number: self.0.next.fetch_add(1, Ordering::Relaxed),
             bytes: AtomicUsize::new(0),
+            has_waited: AtomicBool::new(false),
             ended: Arc::default(),
             app: app.clone(),
         }

@@ -96,7 +96,7 @@ pub enum Failure {
     #[error("too many apps are running")]
     Busy,
     /// That is no fault of its own: the call is repeated later.
-    #[error("the app was stopped because other apps needed the memory")]
+    #[error("the call was interrupted because other apps needed the memory")]
     Evicted,
     #[error("the app tried to access the host system and was stopped")]
     Forbidden,

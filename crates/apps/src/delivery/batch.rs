@@ -295,7 +295,10 @@ impl<'a> Batch<'a> {
             Ok(Ok(pooled)) => pooled,
             // That is not the app's fault: it waits.
             Ok(Err((Failure::Busy, _))) => return Err(Stop::Done),
-            Ok(Err((Failure::Evicted, _))) => return Err(Stop::Preempted),
+            Ok(Err((failure @ Failure::Evicted, outlet))) => {
+                self.note_no_start(&failure, Some(&outlet)).await;
+                return Err(Stop::Preempted);
+            }
             Ok(Err((failure, outlet))) => {
                 self.note_no_start(&failure, Some(&outlet)).await;
                 return Err(Stop::Start);

@@ -1,7 +1,7 @@
 //! A reservation in a budget: it grows while there is room, and waits while there is none.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout};
@@ -20,6 +20,7 @@ pub struct Reservation {
     pub(super) organization: Uuid,
     pub(super) number: u64,
     pub(super) bytes: AtomicUsize,
+    pub(super) has_waited: AtomicBool,
     pub(super) ended: Arc<Notify>,
     pub(super) app: Arc<Notify>,
 }
@@ -35,12 +36,18 @@ impl Reservation {
                 Growth::Fits => return,
                 Growth::TooMuch => has_changed.await,
                 Growth::NoRoom => {
+                    self.has_waited.store(true, Ordering::Relaxed);
                     self.budget.used().wait(self.organization, self.number);
                     self.budget.used().end_stalled(self.organization, more);
                     drop(timeout(STALLED, has_changed).await);
                 }
             }
         }
+    }
+
+    /// Whether there was no room because of what others have. What fails after that may have taken too long for this reason.
+    pub(crate) fn has_waited_for_others(&self) -> bool {
+        self.has_waited.load(Ordering::Relaxed)
     }
 
     /// Waits until there is room for so much of what may become `most`. What goes beyond the organization's own part is taken for all of

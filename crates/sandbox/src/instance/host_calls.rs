@@ -124,14 +124,7 @@ impl HostCalls {
     /// It is not the app's fault if it failed because others came first: the call is repeated later.
     pub(super) fn explain(&self, failure: Failure) -> Failure {
         match failure {
-            Failure::Thrown {
-                name, message, stack, ..
-            } if self.gave_way.load(Ordering::Relaxed) => Failure::Thrown {
-                name,
-                message,
-                stack,
-                is_retry: true,
-            },
+            Failure::Thrown { .. } if self.gave_way.load(Ordering::Relaxed) => Failure::Evicted,
             failure => failure,
         }
     }
@@ -151,6 +144,9 @@ impl HostCalls {
                     Err("timed out while other apps needed the memory: try again later".to_owned())
                 }
             };
+            if answered.is_err() && memory.has_waited_for_others() {
+                gave_way.store(true, Ordering::Relaxed);
+            }
             let answer = answered.unwrap_or_else(|sentence| line(&Answer::new(id, Err(sentence))));
             drop((calling, sent));
             (answer, memory)

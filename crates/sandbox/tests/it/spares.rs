@@ -102,11 +102,15 @@ async fn one_that_was_killed_while_it_waited_is_not_used() {
     let sandbox = children.sandbox();
     let code = code(&sandbox).await;
     drop(open(&sandbox, &code).await);
-    for id in children.count(2).await {
-        kill_process(Pid::from_raw(id).unwrap(), Signal::KILL).unwrap();
+    let spares = children.count(2).await;
+    for id in &spares {
+        kill_process(Pid::from_raw(*id).unwrap(), Signal::KILL).unwrap();
     }
-    // Until somebody asks how they ended, they are there without a program.
-    children.count(0).await;
+    // A process first loses its program, and a moment later it can be found out that it ended.
+    let has_ended = |id: &i32| fs::read_to_string(format!("/proc/{id}/stat")).is_ok_and(|stat| stat.contains(") Z "));
+    while !spares.iter().all(has_ended) {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
     let mut app = open(&sandbox, &code).await;
     assert_eq!(answer(&mut app).await, 1);
 }

@@ -9,18 +9,18 @@ macro_rules! log_page {
     ) => {
         match $db.connection() {
             $crate::db::Connection::Sqlite(conn) => $crate::db::log_page!(
-                sqlx::Sqlite, "instr", conn, $columns as $row, $owned = $owner, [$($column = $wanted),*], $filter, $window
+                sqlx::Sqlite, conn, $columns as $row, $owned = $owner, [$($column = $wanted),*], $filter, $window
             ),
             $crate::db::Connection::Postgres(conn) => $crate::db::answered(async {
                 Ok($crate::db::log_page!(
-                    sqlx::Postgres, "strpos", conn, $columns as $row, $owned = $owner, [$($column = $wanted),*], $filter, $window
+                    sqlx::Postgres, conn, $columns as $row, $owned = $owner, [$($column = $wanted),*], $filter, $window
                 ))
             })
             .await?,
         }
     };
     (
-        $driver:ty, $position:literal, $conn:ident, $columns:literal as $row:ty, $owned:literal = $owner:expr,
+        $driver:ty, $conn:ident, $columns:literal as $row:ty, $owned:literal = $owner:expr,
         [$($column:literal = $wanted:expr),*], $filter:ident, $window:ident
     ) => {{
         const NEWEST_FIRST: &str = " ORDER BY created_at DESC, id DESC";
@@ -58,15 +58,20 @@ macro_rules! log_page {
                 read.push(NEWEST_FIRST).push(BOUND);
                 let oldest: Option<($crate::clock::Time, uuid::Uuid)> =
                     read.build_query_as().fetch_optional(&mut *$conn).await?;
-                let mut found = filtered("id");
+                let mut lines = filtered("id, message");
                 if let Some((created_at, id)) = oldest {
-                    found.push(" AND (created_at, id) >= (").push_bind(created_at).push(", ").push_bind(id).push(")");
+                    lines.push(" AND (created_at, id) >= (").push_bind(created_at).push(", ").push_bind(id).push(")");
                 }
-                // Not LIKE, which looks at a text again for each of its characters.
-                found.push(concat!(" AND ", $position, "(lower(message), ")).push_bind(search.to_lowercase()).push(") > 0");
-                found.push(NEWEST_FIRST);
-                // Messages are read once: what is found is counted here.
-                let found: Vec<uuid::Uuid> = found.build_query_scalar().fetch_all(&mut *$conn).await?;
+                lines.push(NEWEST_FIRST);
+                // Looked through here, in linear time: the databases look at a text again for each of its characters.
+                let (search, mut found) = (search.to_lowercase(), Vec::<uuid::Uuid>::new());
+                let mut lines = lines.build_query_as::<(uuid::Uuid, String)>().fetch(&mut *$conn);
+                while let Some((id, message)) = futures_util::TryStreamExt::try_next(&mut lines).await? {
+                    if message.to_lowercase().contains(&search) {
+                        found.push(id);
+                    }
+                }
+                drop(lines);
                 let mut rows = filtered($columns);
                 rows.push(" AND id IN (NULL");
                 let [offset, limit] = [$window.offset, $window.limit].map(|part| usize::try_from(part).unwrap_or(usize::MAX));

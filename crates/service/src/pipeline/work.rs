@@ -179,7 +179,7 @@ impl AppConfig {
             // Lists show it of every configuration.
             (Some(error), _) => Some(error.chars().filter(|&c| c != '\0').take(logs::MAX_LENGTH).collect()),
             // Something got through: what was wrong is over.
-            (None, _) if step.failures == 0 => None,
+            (None, Stop::Done) if step.failures == 0 => None,
             (None, _) => self.latest_error.clone(),
         };
         match step.stop {
