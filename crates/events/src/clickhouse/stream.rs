@@ -1,9 +1,11 @@
 //! From the bytes of an `ArrowStream` to batches of one schema and one size.
 
+use std::sync::Arc;
+
 use arrow_array::cast::AsArray;
-use arrow_array::{Array, RecordBatch};
+use arrow_array::types::TimestampMicrosecondType;
+use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_buffer::Buffer;
-use arrow_cast::cast;
 use arrow_ipc::reader::StreamDecoder;
 use arrow_schema::{DataType, SchemaRef};
 use arrow_select::coalesce::BatchCoalescer;
@@ -132,11 +134,20 @@ fn row_bytes(batch: &RecordBatch, row: usize) -> usize {
     texts.map(|column| length(column)).sum()
 }
 
-/// The same rows in just the columns that were promised.
+/// The same rows with the schema that was promised. The statement asks for its types; only the name of the zone is the server's own.
 fn conformed(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
     let columns = batch.columns().iter().zip(schema.fields());
-    let columns = columns
-        .map(|(column, field)| cast(column, field.data_type()))
-        .collect::<Result<Vec<_>, _>>()?;
-    Ok(RecordBatch::try_new(schema.clone(), columns)?)
+    let columns = columns.map(|(column, field)| match field.data_type() {
+        DataType::Timestamp(_, zone) => in_zone(column, zone.clone()),
+        _ => column.clone(),
+    });
+    Ok(RecordBatch::try_new(schema.clone(), columns.collect())?)
+}
+
+/// A time is in UTC inside, whatever its zone is called.
+fn in_zone(column: &ArrayRef, zone: Option<Arc<str>>) -> ArrayRef {
+    match column.as_primitive_opt::<TimestampMicrosecondType>() {
+        Some(times) => Arc::new(times.clone().with_timezone_opt(zone)),
+        None => column.clone(),
+    }
 }

@@ -1,5 +1,6 @@
 //! Events from files: JSON lines, plain or gzipped, and Parquet; what our own exports write among them.
 
+mod columns;
 mod item;
 mod lines;
 mod row;

@@ -3,17 +3,13 @@
 use std::fs::File;
 use std::sync::atomic::Ordering;
 
-use arrow_array::cast::AsArray;
-use arrow_array::types::TimestampMicrosecondType;
-use arrow_array::{Array, ArrayRef, RecordBatch};
-use arrow_cast::cast;
-use arrow_schema::{DataType, TimeUnit};
-use chrono::DateTime;
+use arrow_array::{Array, RecordBatch};
+use arrow_schema::DataType;
 use parquet::arrow::ProjectionMask;
-use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
+use parquet::arrow::arrow_reader::{ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
 use serde_json::Value;
-use uuid::Uuid;
 
+use super::columns::Column;
 use super::item::Item;
 use super::row::{OpenError, Progress, Row};
 use crate::{Incoming, Time};
@@ -30,7 +26,9 @@ const NAMES: [&str; 6] = [
 
 /// The rows of a file.
 pub(super) fn open(file: File, bytes: u64, progress: Progress, now: Time) -> Result<Table, OpenError> {
-    let builder = ParquetRecordBatchReaderBuilder::try_new(file)?;
+    // The types of the file itself are few; those that a writer adds for its own language are many.
+    let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
+    let builder = ParquetRecordBatchReaderBuilder::try_new_with_options(file, options)?;
     for needed in ["event", "distinct_id"] {
         if builder.schema().column_with_name(needed).is_none() {
             return Err(OpenError::NoColumn(needed));
@@ -98,78 +96,51 @@ fn rows(batch: &RecordBatch, now: Time) -> Vec<Result<Incoming, String>> {
     (0..batch.num_rows()).map(|row| columns.event(row, now)).collect()
 }
 
-/// The columns of a batch, each as the one type it is read as.
+/// The columns of a batch that are read.
 struct Columns {
-    event: Option<ArrayRef>,
-    distinct_id: Option<ArrayRef>,
-    properties: Option<ArrayRef>,
-    timestamp: Option<ArrayRef>,
-    timestamp_as_told: Option<ArrayRef>,
-    uuid: Option<ArrayRef>,
-    elements_chain: Option<ArrayRef>,
+    event: Option<Column>,
+    distinct_id: Option<Column>,
+    properties: Option<Column>,
+    timestamp: Option<Column>,
+    uuid: Option<Column>,
+    elements_chain: Option<Column>,
 }
 
 impl Columns {
     fn of(batch: &RecordBatch) -> Result<Self, String> {
-        let as_type = |name: &str, kind: &DataType| {
-            let column = batch.column_by_name(name).map(|column| cast(column, kind));
+        let column = |name: &str| {
+            let column = batch.column_by_name(name);
+            // Some writers give a column of nothing a type of its own.
+            let column = column
+                .filter(|column| column.data_type() != &DataType::Null)
+                .map(Column::of);
             column
                 .transpose()
-                .map_err(|_| format!("the column {name} has an unsupported type"))
-        };
-        // A time with a zone is in UTC inside; without the zone's name nothing needs to be looked up.
-        let time = DataType::Timestamp(TimeUnit::Microsecond, None);
-        let uuid = match batch.column_by_name("uuid") {
-            Some(column) if column.data_type() == &DataType::FixedSizeBinary(16) => Some(column.clone()),
-            _ => as_type("uuid", &DataType::Utf8)?,
+                .map_err(|kind| format!("the column {name} has an unsupported type: {kind}"))
         };
         Ok(Self {
-            event: as_type("event", &DataType::Utf8)?,
-            distinct_id: as_type("distinct_id", &DataType::Utf8)?,
-            properties: as_type("properties", &DataType::Utf8)?,
-            timestamp: as_type("timestamp", &time)?,
-            timestamp_as_told: batch.column_by_name("timestamp").cloned(),
-            uuid,
-            elements_chain: as_type("elements_chain", &DataType::Utf8)?,
+            event: column("event")?,
+            distinct_id: column("distinct_id")?,
+            properties: column("properties")?,
+            timestamp: column("timestamp")?,
+            uuid: column("uuid")?,
+            elements_chain: column("elements_chain")?,
         })
     }
 
     fn event(&self, row: usize, now: Time) -> Result<Incoming, String> {
+        let text = |column: &Option<Column>| column.as_ref().and_then(|column| column.text(row));
+        let time = self.timestamp.as_ref().and_then(|column| column.time(row));
         let item = Item {
-            event: text(self.event.as_ref(), row),
-            distinct_id: text(self.distinct_id.as_ref(), row).map(Value::String),
-            properties: text(self.properties.as_ref(), row).map(Value::String),
-            uuid: uuid(self.uuid.as_ref(), row),
-            elements_chain: text(self.elements_chain.as_ref(), row),
+            event: text(&self.event),
+            distinct_id: text(&self.distinct_id).map(Value::String),
+            properties: text(&self.properties).map(Value::String),
+            // What is no time is a text, which may be that of one.
+            timestamp: if time.is_none() { text(&self.timestamp) } else { None },
+            uuid: text(&self.uuid),
+            elements_chain: text(&self.elements_chain),
             ..Item::default()
         };
-        item.into_incoming(self.time(row)?.unwrap_or(now))
-    }
-
-    fn time(&self, row: usize) -> Result<Option<Time>, String> {
-        let column = present(self.timestamp.as_ref(), row);
-        let micros = column.map(|column| column.as_primitive::<TimestampMicrosecondType>().value(row));
-        let time = micros.and_then(DateTime::from_timestamp_micros);
-        // Casting makes null of what it does not understand.
-        if time.is_none() && present(self.timestamp_as_told.as_ref(), row).is_some() {
-            return Err("invalid timestamp; use a format such as 2026-01-31T12:00:00Z".to_owned());
-        }
-        Ok(time)
-    }
-}
-
-fn present(column: Option<&ArrayRef>, row: usize) -> Option<&ArrayRef> {
-    column.filter(|column| column.is_valid(row))
-}
-
-fn text(column: Option<&ArrayRef>, row: usize) -> Option<String> {
-    Some(present(column, row)?.as_string::<i32>().value(row).to_owned())
-}
-
-fn uuid(column: Option<&ArrayRef>, row: usize) -> Option<String> {
-    let column = present(column, row)?;
-    match column.as_fixed_size_binary_opt() {
-        Some(bytes) => Uuid::from_slice(bytes.value(row)).ok().map(|uuid| uuid.to_string()),
-        None => text(Some(column), row),
+        item.into_incoming(time.unwrap_or(now))
     }
 }

@@ -5,7 +5,11 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use arrow_array::{ArrayRef, FixedSizeBinaryArray, RecordBatch, StringArray, TimestampMillisecondArray};
+use arrow_array::types::Int32Type;
+use arrow_array::{
+    ArrayRef, BinaryArray, Date32Array, DictionaryArray, FixedSizeBinaryArray, Int64Array, LargeStringArray, ListArray,
+    RecordBatch, StringArray, StringViewArray, TimestampMillisecondArray, TimestampNanosecondArray,
+};
 use events::import::{self, BadRow, OpenError};
 use events::{Incoming, Scan};
 use flate2::Compression;
@@ -157,6 +161,70 @@ fn a_time_that_is_none_is_not_taken_for_now() {
         "2026-01-31T12:00:00+00:00"
     );
     assert!(rows[1].as_ref().unwrap_err().why.contains("timestamp"));
+}
+
+/// As pandas, Polars and Spark write them.
+#[test]
+fn columns_of_other_writers_are_read() {
+    let folder = Folder::new();
+    let categories: DictionaryArray<Int32Type> = ["page", "page"].into_iter().collect();
+    let names: [ArrayRef; 4] = [
+        Arc::new(categories),
+        Arc::new(LargeStringArray::from(vec!["page", "page"])),
+        Arc::new(StringViewArray::from(vec!["page", "page"])),
+        Arc::new(BinaryArray::from_vec(vec![b"page", b"page"])),
+    ];
+    let nanoseconds = TimestampNanosecondArray::from(vec![1_500_000_000, 0]).with_timezone("Europe/Berlin");
+    let times: [(ArrayRef, &str); 3] = [
+        (Arc::new(nanoseconds), "1970-01-01T00:00:01.500+00:00"),
+        (Arc::new(Date32Array::from(vec![1, 0])), "1970-01-02T00:00:00+00:00"),
+        (
+            Arc::new(StringArray::from(vec![
+                "1970-01-01 00:00:01",
+                "1970-01-01T01:00:00+01:00",
+            ])),
+            "1970-01-01T00:00:01+00:00",
+        ),
+    ];
+    for event in names {
+        for (timestamp, expected) in &times {
+            let distinct_id = Arc::new(Int64Array::from(vec![7, 8]));
+            let columns = vec![
+                ("event", event.clone()),
+                ("distinct_id", distinct_id as ArrayRef),
+                ("timestamp", timestamp.clone()),
+            ];
+            let rows: Vec<_> = read(&table(&folder, columns)).into_iter().map(Result::unwrap).collect();
+            assert_eq!((rows[0].event.as_str(), rows[0].distinct_id.as_str()), ("page", "7"));
+            assert_eq!(rows[0].timestamp.to_rfc3339(), *expected);
+            assert_eq!(rows[1].timestamp.timestamp(), 0);
+        }
+    }
+}
+
+#[test]
+fn a_column_that_cannot_be_read_is_named() {
+    let folder = Folder::new();
+    let lists = ListArray::from_iter_primitive::<Int32Type, _, _>([Some([Some(1)])]);
+    let far = TimestampMillisecondArray::from(vec![i64::MAX]);
+    let texts = || Arc::new(StringArray::from(vec!["ada"])) as ArrayRef;
+    for (event, timestamp, expected) in [
+        (
+            Arc::new(lists) as ArrayRef,
+            texts(),
+            "the column event has an unsupported type",
+        ),
+        (texts(), Arc::new(far) as ArrayRef, "invalid timestamp"),
+        (
+            texts(),
+            Arc::new(Int64Array::from(vec![1])) as ArrayRef,
+            "invalid timestamp",
+        ),
+    ] {
+        let columns = vec![("event", event), ("distinct_id", texts()), ("timestamp", timestamp)];
+        let why = read(&table(&folder, columns)).remove(0).unwrap_err().why;
+        assert!(why.contains(expected), "{why}");
+    }
 }
 
 #[test]

@@ -5,8 +5,12 @@
 
 use std::panic::catch_unwind;
 
-use arrow_array::{Array, RecordBatch, StringArray};
-use arrow_cast::cast;
+use arrow_array::cast::AsArray;
+use arrow_array::types::{
+    ArrowPrimitiveType, Decimal128Type, Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type, UInt32Type,
+    UInt64Type,
+};
+use arrow_array::{Array, RecordBatch};
 use arrow_ipc::reader::StreamReader;
 use arrow_ipc::{Field, Message, MessageHeader, Schema, Type, root_as_message};
 use arrow_schema::DataType;
@@ -43,14 +47,37 @@ fn first_of(stream: &[u8]) -> Result<Option<Row>, Error> {
 }
 
 fn row(batch: &RecordBatch) -> Result<Row, Error> {
-    let mut row = Vec::new();
-    for column in batch.columns() {
-        let column = cast(column, &DataType::Utf8).map_err(unreadable)?;
-        let texts = column.as_any().downcast_ref::<StringArray>();
-        let texts = texts.filter(|texts| texts.is_valid(0));
-        row.push(texts.map(|texts| texts.value(0).to_owned()));
-    }
-    Ok(row)
+    let values = batch.columns().iter().map(|column| {
+        if column.data_type() == &DataType::Null || column.is_null(0) {
+            return Ok(None);
+        }
+        let text = text(column).ok_or_else(|| unreadable("a type we did not ask for"))?;
+        Ok(Some(text))
+    });
+    values.collect()
+}
+
+/// The first value of a column that has one, if it is of a type that [`is_type_of_ours`] lets through.
+fn text(column: &dyn Array) -> Option<String> {
+    let text = match column.data_type() {
+        DataType::Boolean => column.as_boolean().value(0).to_string(),
+        DataType::Utf8 => column.as_string::<i32>().value(0).to_owned(),
+        DataType::Int8 => number::<Int8Type>(column),
+        DataType::Int16 => number::<Int16Type>(column),
+        DataType::Int32 => number::<Int32Type>(column),
+        DataType::Int64 => number::<Int64Type>(column),
+        DataType::UInt8 => number::<UInt8Type>(column),
+        DataType::UInt16 => number::<UInt16Type>(column),
+        DataType::UInt32 => number::<UInt32Type>(column),
+        DataType::UInt64 => number::<UInt64Type>(column),
+        DataType::Decimal128(..) => column.as_primitive::<Decimal128Type>().value_as_string(0),
+        _ => return None,
+    };
+    Some(text)
+}
+
+fn number<T: ArrowPrimitiveType<Native: ToString>>(column: &dyn Array) -> String {
+    column.as_primitive::<T>().value(0).to_string()
 }
 
 /// Whether every message is as long as it says, and holds a few plain columns or rows that are not compressed.
@@ -126,7 +153,7 @@ fn is_type_of_ours(field: &Field<'_>) -> bool {
 mod tests {
     use std::sync::Arc;
 
-    use arrow_array::{ArrayRef, Decimal128Array, Int64Array, NullArray};
+    use arrow_array::{ArrayRef, BooleanArray, Decimal128Array, Int64Array, NullArray, StringArray, UInt8Array};
     use arrow_ipc::CompressionType;
     use arrow_ipc::writer::{IpcWriteOptions, StreamWriter};
 
@@ -160,6 +187,29 @@ mod tests {
         let row = [Some("a text"), Some("7"), None].map(|text| text.map(str::to_owned));
         assert_eq!(read(&stream(&rows, None)).unwrap(), Some(row.to_vec()));
         assert_eq!(read(&stream(&batch(vec![texts(0)]), None)).unwrap(), None);
+    }
+
+    #[test]
+    fn each_type_that_we_may_be_sent_is_a_text() {
+        let decimals = Decimal128Array::from(vec![-1234])
+            .with_precision_and_scale(38, 2)
+            .unwrap();
+        let columns: Vec<ArrayRef> = vec![
+            Arc::new(BooleanArray::from(vec![true])),
+            Arc::new(UInt8Array::from(vec![255])),
+            Arc::new(Int64Array::from(vec![i64::MIN])),
+            Arc::new(decimals),
+            Arc::new(StringArray::from(vec![None::<&str>])),
+        ];
+        let row = read(&stream(&batch(columns), None)).unwrap().unwrap();
+        let expected = [
+            Some("true"),
+            Some("255"),
+            Some("-9223372036854775808"),
+            Some("-12.34"),
+            None,
+        ];
+        assert_eq!(row, expected.map(|text| text.map(str::to_owned)));
     }
 
     #[test]
