@@ -158,6 +158,7 @@ impl Reservation {
         Sender {
             network: self.holding.network,
             organization: self.holding.organization,
+            is_tight: false,
         }
     }
 

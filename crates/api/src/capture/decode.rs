@@ -3,12 +3,14 @@
 use std::net::IpAddr;
 
 use events::Time;
-use events::capture::{Captured, Envelope, MAX_BYTES, Parameters, claimed_size, estimate, is_json, parse, unpack};
+use events::capture::{
+    Captured, Envelope, MAX_BYTES, Parameters, Refusal, claimed_size, estimate, is_json, parse, unpack,
+};
 use tokio::task::spawn_blocking;
 
 use super::answers::{Refused, Result};
 use super::budget::Reservation;
-use super::readers::Task;
+use super::readers::{Sender, Task};
 use super::state::Capture;
 
 /// A text that is so many times as long as when it was packed is unpacked again rather than kept while it waits.
@@ -19,6 +21,9 @@ const MAX_UNPACKED: usize = 3;
 pub(super) fn is_tight(packed: &[u8], text: &[u8]) -> bool {
     text.len() > TIGHT * packed.len()
 }
+
+/// How many times as long as when it is packed a text usually is at most: events are about five times as long, and their batches up to ten times.
+pub(super) const USUAL_RATIO: usize = 16;
 
 /// What it takes to read a body, apart from its bytes.
 #[derive(Debug)]
@@ -48,7 +53,10 @@ pub(super) async fn decode(
     reservation: Reservation,
     reading: Reading,
 ) -> Result<(Captured, Reservation, Reading)> {
+    let is_known_tight = claimed_size(&bytes).is_some_and(|size| size > USUAL_RATIO * bytes.len());
     let mut work = Work {
+        is_tight: is_known_tight,
+        usual_size: bytes.len().saturating_mul(USUAL_RATIO).min(MAX_BYTES),
         text: bytes,
         packed: None,
         needed: None,
@@ -58,7 +66,7 @@ pub(super) async fn decode(
         reading,
     };
     loop {
-        let turn = capture.readers.turn(Task::Read, work.reservation.sender()).await?;
+        let turn = capture.readers.turn(Task::Read, work.sender()).await?;
         let running = spawn_blocking(move || {
             let outcome = work.run();
             drop(turn);
@@ -66,6 +74,7 @@ pub(super) async fn decode(
         });
         match running.await.map_err(|_| Refused::Failed)?? {
             Outcome::Done(captured, work) => return Ok((captured, work.reservation, work.reading)),
+            Outcome::IsTight(again) => work = *again,
             // What gzip only claims to need, or needed before, is not taken from others until it is its turn.
             Outcome::WaitsToUnpack(waiting, needed) => {
                 work = *waiting;
@@ -83,6 +92,9 @@ pub(super) async fn decode(
 struct Work {
     /// Packed at first.
     text: Vec<u8>,
+    /// Whether it becomes longer than is usual. If so, it waits with others of which that is known.
+    is_tight: bool,
+    usual_size: usize,
     /// What it was, if that is much less.
     packed: Option<Vec<u8>>,
     is_unpacked: bool,
@@ -97,16 +109,37 @@ struct Work {
 /// Others may have the memory that this needs: it goes on when they give it back.
 enum Outcome {
     Done(Captured, Box<Work>),
+    /// It becomes longer than is usual.
+    IsTight(Box<Work>),
     WaitsToUnpack(Box<Work>, usize),
     WaitsToParse(Box<Work>, usize),
 }
 
 impl Work {
+    fn sender(&self) -> Sender {
+        Sender {
+            is_tight: self.is_tight,
+            ..self.reservation.sender()
+        }
+    }
+
+    /// How long it may become in this line.
+    fn most(&self) -> usize {
+        if self.is_tight { MAX_BYTES } else { self.usual_size }
+    }
+
     fn run(mut self) -> Result<Outcome> {
         if !self.is_unpacked {
-            let claimed = claimed_size(&self.text).unwrap_or_default().min(MAX_BYTES);
+            let claimed = claimed_size(&self.text).unwrap_or_default().min(self.most());
             match self.reservation.grow(claimed) {
-                Ok(()) => self.unpack(claimed)?,
+                Ok(()) => match self.unpack(claimed) {
+                    Err(Refused::Body(Refusal::TooLarge)) if !self.is_tight => {
+                        self.is_tight = true;
+                        self.reservation.shrink_to(self.text.capacity());
+                        return Ok(Outcome::IsTight(Box::new(self)));
+                    }
+                    unpacked => unpacked?,
+                },
                 Err(Refused::Busy) => return Ok(Outcome::WaitsToUnpack(Box::new(self), claimed)),
                 Err(refused) => return Err(refused),
             }
@@ -144,6 +177,7 @@ impl Work {
 
     /// `expected` bytes are reserved already for what is unpacked.
     fn unpack(&mut self, mut expected: usize) -> Result<()> {
+        let most = self.most();
         let reservation = &mut self.reservation;
         let mut allocate = |bytes: usize| {
             let reserved = bytes.min(expected);
@@ -151,7 +185,7 @@ impl Work {
             reservation.grow(bytes - reserved)
         };
         if !is_json(&self.text) {
-            let text = unpack(&self.text, MAX_BYTES, &mut allocate)?;
+            let text = unpack(&self.text, most, &mut allocate)?;
             let packed = std::mem::replace(&mut self.text, text);
             self.packed = is_tight(&packed, &self.text).then_some(packed);
         }

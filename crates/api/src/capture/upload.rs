@@ -14,7 +14,7 @@ use service::teams::TeamToken;
 
 use super::answers::{Done, Refused, Result};
 use super::arrival::{SMALL, Upload};
-use super::decode::{Reading, decode};
+use super::decode::{Reading, USUAL_RATIO, decode};
 use super::receive::receiver;
 use super::state::Capture;
 use crate::http::receive::Receiver;
@@ -175,9 +175,7 @@ impl Upload<'_> {
     }
 }
 
-/// How many times as long as when it is packed a small body may be, and how long it may be in any case. Events are about five times as
-/// long, and their batches up to ten times.
-const USUAL_RATIO: usize = 16;
+/// How long a small body may be, however short it is when it is packed.
 const LITTLE: usize = 4 * 1024;
 
 /// A small body, unpacked, if it is small then as well. What was packed tighter than events are takes turns with others: here it would
