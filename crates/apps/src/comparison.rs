@@ -115,6 +115,7 @@ mod tests {
         };
         let began = Instant::now();
         assert_eq!(unified(&vec![change; MAX_FILES]).len(), MAX_FILES);
-        assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
+        // If each file had the time for itself, it would be twelve seconds.
+        assert!(began.elapsed() < Duration::from_secs(8), "{:?}", began.elapsed());
     }
 }

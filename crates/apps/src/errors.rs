@@ -2,6 +2,7 @@
 
 use sandbox::Failure;
 use service::TeamId;
+use service::pipeline::Stop;
 
 /// What is said when events cannot be read.
 pub(crate) fn store_failed(cause: &events::Error) -> service::Error {
@@ -29,6 +30,14 @@ pub(crate) fn preempted() -> Failure {
             .to_owned(),
         stack: String::new(),
         is_retry: true,
+    }
+}
+
+/// What a batch ends with after this failure: an app that had to wait for others is not to blame.
+pub(crate) fn stop_after(failure: &Failure, otherwise: Stop) -> Stop {
+    match failure {
+        Failure::Evicted => Stop::Preempted,
+        _ => otherwise,
     }
 }
 

@@ -119,10 +119,9 @@ impl Outlet {
 
     async fn capture(
         &self,
-        event: String,
-        distinct_id: String,
-        timestamp: Option<String>,
+        (event, distinct_id, timestamp): (String, String, Option<String>),
         properties: &Json,
+        answer: &Reservation,
     ) -> Result<Json, String> {
         if event.is_empty() || event.chars().count() > MAX_EVENT {
             return Err(format!("an event name must have 1 to {MAX_EVENT} characters"));
@@ -136,7 +135,7 @@ impl Outlet {
         if has_reserved_name(properties.text().as_bytes()) {
             return Err(format!("names of event properties cannot start with {RESERVED}"));
         }
-        let memory = self.memory_for(memory_of(properties)?).await;
+        let memory = self.memory_for(memory_of(properties)?, answer).await;
         let read = serde_json::from_str(properties.text());
         let mut properties: Map<String, Value> = read.map_err(|_| "event properties must be an object")?;
         properties.entry("$lib").or_insert_with(|| "hedgerow-apps".into());
@@ -161,10 +160,14 @@ impl Outlet {
         Ok(Json::null())
     }
 
-    /// Room for an event of so many bytes, which organizations share.
-    async fn memory_for(&self, bytes: usize) -> Reservation {
+    /// Room for an event of so many bytes, which organizations share. The call's answer counts how long it waits for that.
+    async fn memory_for(&self, bytes: usize, answer: &Reservation) -> Reservation {
         let _turn = self.capturing.acquire().await;
-        let memory = self.core.captured.reserve_for(self.organization());
+        let memory = self
+            .core
+            .captured
+            .reserve_for(self.organization())
+            .counting_like(answer);
         memory.take_all(bytes).await;
         memory
     }
@@ -247,11 +250,11 @@ impl Host for Outlet {
         })
     }
 
-    async fn call(&self, call: HostCall) -> Result<Json, String> {
+    async fn call(&self, call: HostCall, memory: &Reservation) -> Result<Json, String> {
         if let Some(done) = self.core.caches.call((&self.config).into(), &call, Instant::now()) {
             return done;
         }
-        caller::on_behalf_of_organization(self.config.organization_id, Box::pin(self.answer(call))).await
+        caller::on_behalf_of_organization(self.config.organization_id, Box::pin(self.answer(call, memory))).await
     }
 
     fn organization(&self) -> Uuid {
@@ -272,7 +275,7 @@ impl Host for Outlet {
 
 impl Outlet {
     /// What it takes the database to answer.
-    async fn answer(&self, call: HostCall) -> Result<Json, String> {
+    async fn answer(&self, call: HostCall, memory: &Reservation) -> Result<Json, String> {
         match call {
             HostCall::StorageGet { key } => self.storage(&key).await,
             HostCall::StorageSet { key, value } => self.store(&key, &value).await,
@@ -291,7 +294,10 @@ impl Outlet {
                 distinct_id,
                 timestamp,
                 properties,
-            } => self.capture(event, distinct_id, timestamp, &properties).await,
+            } => {
+                let event = (event, distinct_id, timestamp);
+                self.capture(event, &properties, memory).await
+            }
             HostCall::RunJob {
                 name,
                 payload,

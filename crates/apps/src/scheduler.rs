@@ -7,11 +7,17 @@
 //! who are new, those who were slow, and of these the less slow ones. The slower they are, the fewer permits they get,
 //! and whoever is less slow may end what has lasted long.
 //!
+//! Slow organizations have a few permits of their own beside all others, which nobody takes from them: those who had nothing for a while get them in
+//! turn. So they are late while there is much to do, but never left out, whoever is quicker.
+//!
+//! A person's organizations have no more in progress together than one organization may, as anybody creates as many as they like.
+//!
 //! Those who are quick can be many, too: the more organizations had something in progress in the last seconds, the shorter
 //! are their turns, and whoever had nothing goes before all of them, but every second time behind those who wait for longer
 //! than a round.
 
 mod history;
+mod kept;
 mod permit;
 mod recent;
 mod search_timer;
@@ -25,7 +31,7 @@ mod turn_tests;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use service::OrganizationId;
+use service::Tenant;
 use tokio::time::sleep_until;
 
 pub(crate) use self::permit::Permit;
@@ -67,6 +73,12 @@ impl Scheduler {
         &passes[skipped..]
     }
 
+    /// What is looked for before all that: slow organizations, every now and then while they have no room. The result is recorded, too.
+    pub(crate) fn first_pass(&self, takes_tasks: bool, now: Instant) -> Option<Pass> {
+        let is_slow_turn = self.0.state().begin_slow_look(takes_tasks, now);
+        is_slow_turn.then_some(Pass::OverdueSlow)
+    }
+
     /// Whether somebody was found in this pass, and how long it took to look.
     pub(crate) fn note_look(&self, takes_tasks: bool, pass: Pass, has_found: bool, took: Duration, now: Instant) {
         let mut state = self.0.state();
@@ -74,42 +86,47 @@ impl Scheduler {
     }
 
     /// Waits until somebody may begin.
-    pub(crate) async fn until_room(&self) {
+    pub(crate) async fn until_room(&self, takes_tasks: bool) {
         loop {
             let has_changed = self.0.has_changed.notified();
             tokio::pin!(has_changed);
             has_changed.as_mut().enable();
             let now = Instant::now();
-            let next_slow = {
-                let state = self.0.state();
-                if state.has_any_room(now) {
+            let next = {
+                let mut state = self.0.state();
+                let slow_look_at = state.slow_look_at(takes_tasks, now);
+                if state.has_any_room(now) || slow_look_at.is_some_and(|at| at <= now) {
                     return;
                 }
-                state.next_slow_at(now)
+                let next_slow = state.next_slow_at(now);
+                slow_look_at.map_or(next_slow, |at| at.min(next_slow))
             };
             tokio::select! {
                 () = has_changed => {}
-                () = sleep_until(next_slow.into()) => {}
+                () = sleep_until(next.into()) => {}
             }
         }
     }
 
     /// Whether something of this organization may begin.
-    pub(crate) fn may_begin(&self, pass: Pass, organization: OrganizationId, work: Work, now: Instant) -> bool {
+    pub(crate) fn may_begin(&self, pass: Pass, tenant: Tenant, work: Work, now: Instant) -> bool {
         let state = self.0.state();
-        state.includes(pass, organization, now) && state.room(organization, work, now).is_some()
+        state.includes(pass, tenant.organization, now) && state.room_in(pass, tenant, work, now).is_some()
     }
 
     /// A permit for something that may begin. If there is no other, it is taken from what is slow.
-    pub(crate) fn begin(&self, pass: Pass, organization: OrganizationId, work: Work, now: Instant) -> Option<Permit> {
+    pub(crate) fn begin(&self, pass: Pass, tenant: Tenant, work: Work, now: Instant) -> Option<Permit> {
         let mut state = self.0.state();
-        if !state.includes(pass, organization, now) {
+        if !state.includes(pass, tenant.organization, now) {
             return None;
         }
-        if let Room::InsteadOf(number) = state.room(organization, work, now)? {
+        if let Room::InsteadOf(number) = state.room_in(pass, tenant, work, now)? {
             state.preempt(number, now);
         }
-        let (number, preempted) = state.start(organization, work, now);
+        let (number, preempted) = state.start(tenant, work, now);
+        if pass == Pass::OverdueSlow {
+            state.keep(number);
+        }
         if pass == Pass::Overdue {
             state.shorten_turn(number);
         }

@@ -75,7 +75,7 @@ impl Apps {
         while !stop.is_cancelled() {
             tokio::select! {
                 () = stop.cancelled() => return,
-                () = floor.scheduler.until_room() => {}
+                () = floor.scheduler.until_room(duty == SlotKind::Any) => {}
             }
             match self.find(duty, &floor).await {
                 Ok(Some(found)) => {

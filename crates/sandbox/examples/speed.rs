@@ -30,7 +30,7 @@ impl Host for Nothing {
         })
     }
 
-    async fn call(&self, _: HostCall) -> Result<sandbox::Json, String> {
+    async fn call(&self, _: HostCall, _: &Reservation) -> Result<sandbox::Json, String> {
         Ok(sandbox::Json::null())
     }
 

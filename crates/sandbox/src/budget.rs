@@ -10,7 +10,7 @@ mod tests;
 mod used;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use tokio::sync::Notify;
 use uuid::Uuid;
@@ -39,6 +39,7 @@ impl Budget {
             number: self.0.next.fetch_add(1, Ordering::Relaxed),
             bytes: AtomicUsize::new(0),
             has_waited: AtomicBool::new(false),
+            waited_us: Arc::new(AtomicU64::new(0)),
             ended: Arc::default(),
             app: app.clone(),
         }

@@ -18,7 +18,7 @@ pub trait Host: Send + Sync + 'static {
     async fn fetch(&self, request: FetchRequest, memory: &Arc<Reservation>) -> Result<FetchResponse, String>;
 
     /// Does one of the other things, and says what came of it; `null` where nothing did.
-    async fn call(&self, call: HostCall) -> Result<Json, String>;
+    async fn call(&self, call: HostCall, memory: &Reservation) -> Result<Json, String>;
 
     fn log(&self, level: Level, message: String);
 

@@ -10,7 +10,7 @@ use serde_json::Value;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, sleep_until};
 
-use self::host_calls::{HostCalls, Said};
+use self::host_calls::{CallEvent, HostCalls};
 use crate::budget::Budgets;
 use crate::limits::GRACE;
 use crate::process::{Lines, Process};
@@ -60,9 +60,9 @@ impl Instance {
         };
         let time = instance.limits.load_time;
         match instance.next(Instant::now() + time + GRACE).await {
-            Ok(Said::Ready(capabilities)) => instance.capabilities = capabilities,
-            Ok(Said::Outcome(Err(failure))) | Err(failure) => return Err(failure),
-            Ok(Said::Outcome(Ok(_)) | Said::Held | Said::Stopped) => {
+            Ok(CallEvent::Ready(capabilities)) => instance.capabilities = capabilities,
+            Ok(CallEvent::Outcome(Err(failure))) | Err(failure) => return Err(instance.host_calls.explain(failure)),
+            Ok(CallEvent::Outcome(Ok(_)) | CallEvent::Held | CallEvent::Stopped) => {
                 return Err(Failure::Crashed("it responded too early".to_owned()));
             }
         }
@@ -125,6 +125,11 @@ impl Instance {
     /// Whether the app asked the host for something in its latest call: then it has said before how each event up to there went.
     pub fn has_asked(&self) -> bool {
         self.host_calls.has_asked
+    }
+
+    /// What it is for those who stop the app because it takes too long: its own fault, unless it had to wait for others.
+    pub fn out_of_time(&self) -> Failure {
+        self.host_calls.out_of_time()
     }
 
     /// The same as [`Self::call_with`], for those who look into small values.
@@ -202,15 +207,15 @@ impl Instance {
         let deadline = Instant::now() + time + GRACE;
         while outcomes.len() < count {
             match self.next(deadline).await {
-                Ok(Said::Outcome(outcome)) => {
+                Ok(CallEvent::Outcome(outcome)) => {
                     outcomes.push(outcome.map_err(|failure| self.host_calls.explain(failure)));
                 }
-                Ok(Said::Held) => {}
-                Ok(Said::Stopped) if may_stop => outcomes.resize(count, Err(Failure::NotRun)),
-                Ok(Said::Ready(_) | Said::Stopped) => {
+                Ok(CallEvent::Held) => {}
+                Ok(CallEvent::Stopped) if may_stop => outcomes.resize(count, Err(Failure::NotRun)),
+                Ok(CallEvent::Ready(_) | CallEvent::Stopped) => {
                     outcomes.push(Err(self.fail(Failure::unexpected_message()).await));
                 }
-                Err(failure) => outcomes.push(Err(failure)),
+                Err(failure) => outcomes.push(Err(self.host_calls.explain(failure))),
             }
             if self.process.is_none() {
                 outcomes.resize(count, Err(Failure::NotRun));
@@ -223,7 +228,7 @@ impl Instance {
     }
 
     /// Waits for what matters to a call, and answers the app's host calls in the meantime. A failure here ends the process.
-    async fn next(&mut self, deadline: Instant) -> Result<Said, Failure> {
+    async fn next(&mut self, deadline: Instant) -> Result<CallEvent, Failure> {
         loop {
             let Some(process) = &mut self.process else {
                 return Err(Failure::Closed);
@@ -252,7 +257,9 @@ impl Instance {
             };
             match said {
                 Ok(None) => {}
-                Ok(Some(Said::Outcome(Err(failure)))) if failure.is_final() => return Err(self.fail(failure).await),
+                Ok(Some(CallEvent::Outcome(Err(failure)))) if failure.is_final() => {
+                    return Err(self.fail(failure).await);
+                }
                 Ok(Some(said)) => return Ok(said),
                 Err(failure) => return Err(self.fail(failure).await),
             }

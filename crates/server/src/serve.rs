@@ -250,7 +250,7 @@ async fn keep_up(service: Service, metrics: PrometheusHandle, stop: Cancellation
             _ = often.tick() => metrics.run_upkeep(),
             _ = seldom.tick() => {
                 log(recover_from_clock(&service).await);
-                log(service.forget_old_answers().await.map(drop));
+                log(service.delete_old_idempotent_responses().await.map(drop));
                 log(service.forget_old_mail().await.map(drop));
                 log(service.forget_old_counts().await);
                 log(service.forget_old_networks().await);

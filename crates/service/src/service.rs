@@ -10,10 +10,11 @@ use crate::clock::{Clock, RandomSource};
 use crate::db::{FairSemaphore, Slow, Store, Version};
 use crate::error::Result;
 use crate::hashing::HashQueue;
-use crate::idempotency::KeptBytes;
+use crate::idempotency::StoredBytes;
 use crate::instance::Instance;
 use crate::keys::KeyUse;
 use crate::limits::OrganizationCreation;
+use crate::organizations::creators::Creators;
 use crate::page_slots::PageSlots;
 use crate::pipeline::Scripts;
 use crate::sign_in::Attempts;
@@ -32,6 +33,7 @@ pub(crate) struct Core {
     pub(crate) clock: Clock,
     pub(crate) random: RandomSource,
     pub(crate) cache: Cache,
+    pub(crate) creators: Creators,
     pub(crate) key_use: KeyUse,
     pub(crate) attempts: Attempts,
     /// Answers of identity providers that browsers bring.
@@ -43,7 +45,7 @@ pub(crate) struct Core {
     pub(crate) password_estimates: HashQueue,
     pub(crate) organization_creation: OrganizationCreation,
     pub(crate) activity_budget: Budget,
-    pub(crate) kept_answers: KeptBytes,
+    pub(crate) stored_responses: StoredBytes,
     page_slots: PageSlots,
     /// Whoever has read the code of an app, which can be long.
     pub(crate) code_in_memory: FairSemaphore,
@@ -63,6 +65,7 @@ impl Service {
             clock,
             random,
             cache: Cache::default(),
+            creators: Creators::default(),
             key_use: KeyUse::default(),
             attempts: Attempts::default(),
             returns: Attempts::default(),
@@ -71,7 +74,7 @@ impl Service {
             password_estimates: HashQueue::with_slots(1),
             organization_creation: OrganizationCreation::new(instance.hourly_limits),
             activity_budget: Budget::new(instance.hourly_limits),
-            kept_answers: KeptBytes::default(),
+            stored_responses: StoredBytes::default(),
             page_slots: PageSlots::default(),
             code_in_memory: FairSemaphore::new("The app loader", CODE_AT_ONCE, Slow::half_of(CODE_AT_ONCE))
                 .with_most_of_one(CODE_AT_ONCE_OF_ONE),

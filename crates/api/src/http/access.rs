@@ -238,13 +238,13 @@ pub(crate) fn credential(parts: &Parts) -> Result<Credential<'_>, Problem> {
     Ok(Credential::Session(token))
 }
 
-/// What the edge knows of a request.
+/// What the middleware knows of a request.
 pub(crate) fn request(parts: &Parts) -> Request {
     parts
         .extensions
         .get::<Request>()
         .cloned()
-        .expect("the edge notes every request")
+        .expect("the middleware notes every request")
 }
 
 /// `?dry_run=true` on a write.

@@ -1,4 +1,4 @@
-//! `Idempotency-Key`: the answer of the first request is the answer of every repetition.
+//! `Idempotency-Key`: every repetition gets the response of the first request.
 
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
@@ -13,7 +13,7 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header}
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use futures_util::{FutureExt, StreamExt, stream};
-use service::idempotency::{Answer, Claim, Claimed};
+use service::idempotency::{Claim, Claimed, StoredResponse};
 use service::{UserId, caller};
 use sha2::{Digest, Sha256};
 
@@ -29,7 +29,7 @@ use crate::http::state::Api;
 
 const HEADER: &str = "idempotency-key";
 const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
-/// What of an answer is worth keeping beside its body.
+/// What of a response is worth storing beside its body.
 const KEPT: [&str; 4] = ["content-type", "etag", "location", "x-dry-run"];
 const MAX_CHARACTERS: usize = 255;
 
@@ -119,7 +119,7 @@ pub(crate) fn is_wanted(request: &Request) -> bool {
     matches!(*request.method(), Method::POST | Method::PATCH) && request.headers().contains_key(HEADER)
 }
 
-/// Has the token claimed on the way in, and keeps the answer afterwards.
+/// Has the token claimed on the way in, and stores the response afterwards.
 pub(crate) async fn once(api: Api, request: Request, next: Next) -> Response {
     let (mut parts, body) = request.into_parts();
     let body = ReadAhead::new(body);
@@ -128,17 +128,17 @@ pub(crate) async fn once(api: Api, request: Request, next: Next) -> Response {
         body: body.clone(),
     });
     let request = Request::from_parts(parts, body.body());
-    let work = Some(Box::pin(answer(api, request, next)));
+    let work = Some(Box::pin(respond(api, request, next)));
     DetachOnDrop { body, work }.await
 }
 
-async fn answer(api: Api, request: Request, next: Next) -> Response {
+async fn respond(api: Api, request: Request, next: Next) -> Response {
     let (parts, body) = request.into_parts();
     let (context, accept) = (RequestContext::of(&parts), parts.headers.get(header::ACCEPT).cloned());
     // The request counts for as long as this goes on, and not only until somebody is answered.
     let _under_way = parts.extensions.get::<InProgress>().cloned();
-    let answer = AssertUnwindSafe(next.run(Request::from_parts(parts, body))).catch_unwind();
-    let response = answer.await.unwrap_or_else(|_| Problem::Panicked.into_response());
+    let response = AssertUnwindSafe(next.run(Request::from_parts(parts, body))).catch_unwind();
+    let response = response.await.unwrap_or_else(|_| Problem::Panicked.into_response());
     match context.take_claim() {
         Some(claim) => keep(&api, &claim, rendered(response, accept.as_ref(), &context)).await,
         None => response,
@@ -160,9 +160,9 @@ fn is_token(text: &str) -> bool {
     (1..=MAX_CHARACTERS).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
-/// Claims the token for this request, or finds the answer it got before.
+/// Claims the token for this request, or finds the response it got before.
 ///
-/// `place` is what the credential reaches: an answer is never given to one that reaches less.
+/// `place` is what the credential reaches: a response is never given to one that reaches less.
 pub(crate) async fn claim(
     parts: &Parts,
     api: &Api,
@@ -187,15 +187,15 @@ pub(crate) async fn claim(
             context.put_claim(claim.clone());
             Ok(Some(claim))
         }
-        Claimed::Before(answer) => Err(EarlyResponse::Replay(replay(answer))),
+        Claimed::Before(response) => Err(EarlyResponse::Replay(replay(response))),
     }
 }
 
-fn replay(answer: Answer) -> Response {
-    let status = StatusCode::from_u16(answer.status).unwrap_or(StatusCode::OK);
-    let mut response = (status, answer.body).into_response();
+fn replay(stored: StoredResponse) -> Response {
+    let status = StatusCode::from_u16(stored.status).unwrap_or(StatusCode::OK);
+    let mut response = (status, stored.body).into_response();
     response.headers_mut().remove("content-type");
-    for (name, value) in answer.headers {
+    for (name, value) in stored.headers {
         if let (Ok(name), Ok(value)) = (HeaderName::try_from(name), HeaderValue::try_from(value)) {
             response.headers_mut().insert(name, value);
         }
@@ -206,7 +206,7 @@ fn replay(answer: Answer) -> Response {
     response
 }
 
-/// Stores the answer; what failed on our side or came too early may be tried again, and what was asked for with a key that ended
+/// Stores the response; what failed on our side or came too early may be tried again, and what was asked for with a key that ended
 /// in the meantime with another one.
 async fn keep(api: &Api, claim: &Claim, response: Response) -> Response {
     let status = response.status();
@@ -223,16 +223,16 @@ async fn keep(api: &Api, claim: &Claim, response: Response) -> Response {
         let value = parts.headers.get(*name)?.to_str().ok()?;
         Some(((*name).to_owned(), value.to_owned()))
     });
-    let answer = Answer {
+    let stored = StoredResponse {
         status: status.as_u16(),
         headers: kept.collect(),
         body: kept_body.map_or_else(|| bytes.to_vec(), |kept| kept.0),
     };
-    log(api.service.answer(claim, &answer).await);
+    log(api.service.store_response(claim, &stored).await);
     Response::from_parts(parts, Body::from(bytes))
 }
 
-/// The write itself is done and settled; an answer that could not be kept is not the client's concern.
+/// The write itself is done and settled; a response that could not be stored is not the client's concern.
 fn log(result: service::Result<()>) {
     if let Err(error) = result {
         tracing::error!(

@@ -157,7 +157,7 @@ fn failure(why: ReceiveError) -> BoxError {
     }
 }
 
-/// The cause that is known: the edge of the API may have ended the body.
+/// The cause that is known: a layer of ours may have ended the body.
 fn receive_error(error: &axum::Error) -> ReceiveError {
     let causes = std::iter::successors(Some(error as &dyn std::error::Error), |error| error.source());
     let known = causes.map(|cause| match cause {

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 #[test]
-fn the_document_in_the_repository_is_fresh() {
+fn the_openapi_spec_in_the_repository_is_current() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/openapi.json");
     let stored: Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap_or_default()).unwrap_or_default();
     assert!(stored == *api::spec(), "run `cargo run -- openapi > docs/openapi.json`");

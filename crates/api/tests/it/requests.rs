@@ -171,9 +171,9 @@ on_both! {
         assert!(matches!(running, service::Error::Conflict { code: "idempotency_in_progress", .. }), "{running:?}");
         kit.service.clock().advance(TimeDelta::minutes(3));
         assert!(matches!(take().await, Ok(service::idempotency::Claimed::Now)));
-        assert_eq!(kit.service.forget_old_answers().await.unwrap(), 0);
+        assert_eq!(kit.service.delete_old_idempotent_responses().await.unwrap(), 0);
         kit.service.clock().advance(TimeDelta::hours(25));
-        assert_eq!(kit.service.forget_old_answers().await.unwrap(), 1);
+        assert_eq!(kit.service.delete_old_idempotent_responses().await.unwrap(), 1);
     }
 
     async fn an_answer_is_kept_even_if_nobody_waits_for_it(kit: Kit) {

@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use super::group::{Group, that_fit};
 use super::webhook;
 use crate::apps::Apps;
-use crate::errors::{preempted, store_failed};
+use crate::errors::{preempted, stop_after, store_failed};
 use crate::event_payload::EventPayload;
 use crate::host::Outlet;
 use crate::instances::PooledInstance;
@@ -135,8 +135,10 @@ impl<'a> Batch<'a> {
             // The time was that of others before it, too: next time it is the first, and has all of it.
             Cut::OutOfTime if self.cursor != self.job.cursor() => Stop::Done,
             Cut::OutOfTime => {
-                self.note(pooled, event, Err(Failure::TooSlow));
-                Stop::Done
+                let failure = pooled.instance.out_of_time();
+                let stop = stop_after(&failure, Stop::Done);
+                self.note(pooled, event, Err(failure));
+                stop
             }
         }
     }
@@ -310,14 +312,13 @@ impl<'a> Batch<'a> {
         };
         let longest = core.longest();
         self.deadline.get_or_insert_with(|| Instant::now() + longest);
-        let (failure, stop) = match self.unless_cut(pooled.instance.setup()).await {
+        let (failure, otherwise) = match self.unless_cut(pooled.instance.setup()).await {
             Ok(Ok(())) => return Ok(pooled),
-            Ok(Err(Failure::Evicted)) => (Failure::Evicted, Stop::Preempted),
             Ok(Err(failure)) => (failure, Stop::Start),
-            // One that others did not let start is not to blame.
             Err(Cut::Preempted) => (preempted(), Stop::Preempted),
-            Err(Cut::OutOfTime) => (Failure::TooSlow, Stop::Start),
+            Err(Cut::OutOfTime) => (pooled.instance.out_of_time(), Stop::Start),
         };
+        let stop = stop_after(&failure, otherwise);
         self.note_no_start(&failure, Some(&pooled.outlet)).await;
         Err(stop)
     }

@@ -10,6 +10,8 @@ use super::speed_class::Pass;
 pub(super) const LOOK_EVERY: Duration = Duration::from_millis(100);
 const TIMES_WHAT_IT_TOOK: u32 = 10;
 pub(super) const LATEST: Duration = Duration::from_secs(10);
+/// Slow organizations are looked for less often than they can be served.
+pub(super) const LOOK_FOR_SLOW_EVERY: Duration = Duration::from_millis(500);
 
 /// The looks of all slots that look for the same.
 #[derive(Debug, Default)]
@@ -19,6 +21,7 @@ pub(super) struct SearchTimer {
     /// No look is begun before. While one is in progress, its end is not known.
     from: Option<Instant>,
     overdue_from: Option<Instant>,
+    slow_from: Option<Instant>,
 }
 
 impl SearchTimer {
@@ -31,6 +34,20 @@ impl SearchTimer {
         self.from = Some(now + LATEST);
         let is_turn_of_others = std::mem::take(&mut self.is_turn_of_others) && is_due(self.overdue_from);
         Some(if is_turn_of_others { Pass::Overdue } else { Pass::Idle })
+    }
+
+    /// Whether slow ones are looked for first.
+    pub(super) fn begin_slow(&mut self, now: Instant) -> bool {
+        let is_due = self.slow_at().is_none_or(|at| at <= now);
+        if is_due {
+            self.slow_from = Some(now + LATEST);
+        }
+        is_due
+    }
+
+    /// When slow ones are looked for next; none: now.
+    pub(super) fn slow_at(&self) -> Option<Instant> {
+        self.slow_from
     }
 
     pub(super) fn end(&mut self, pass: Pass, has_found: bool, took: Duration, now: Instant) {
@@ -47,6 +64,10 @@ impl SearchTimer {
                 if has_found {
                     self.from = None;
                 }
+            }
+            Pass::OverdueSlow => {
+                let pause = if has_found { Duration::ZERO } else { pause };
+                self.slow_from = Some(now + pause.max(LOOK_FOR_SLOW_EVERY));
             }
             Pass::Anyone | Pass::Only(_) => {}
         }

@@ -48,11 +48,13 @@ pub(crate) enum Pass {
     Idle,
     /// Others who had nothing in progress for longer than a round of short turns.
     Overdue,
+    /// Slow ones who had nothing in progress for a while. They have a few permits of their own.
+    OverdueSlow,
     Only(SpeedClass),
 }
 
 impl Pass {
-    pub(crate) const COUNT: usize = 8;
+    pub(crate) const COUNT: usize = 9;
 
     /// Each pass goes its own rounds: otherwise one would begin again and again where another has ended.
     pub(crate) fn number(self) -> usize {
@@ -60,7 +62,8 @@ impl Pass {
             Self::Anyone => 0,
             Self::Idle => 1,
             Self::Overdue => 2,
-            Self::Only(standing) => 3 + standing as usize,
+            Self::OverdueSlow => 3,
+            Self::Only(standing) => 4 + standing as usize,
         }
     }
 }

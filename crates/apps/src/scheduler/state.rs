@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use service::OrganizationId;
+use service::{OrganizationId, Tenant};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
@@ -21,7 +21,8 @@ const ROUND: Duration = Duration::from_secs(3);
 pub(super) const SHORTEST_TURN: Duration = Duration::from_millis(50);
 /// What is in progress at once for each slot, and in all: each is a process.
 const PER_SLOT: usize = 7;
-const MAX_AT_ONCE: usize = 48;
+/// With what is kept for slow ones, and for those that are idle, as many as the sandbox has room for.
+const MAX_AT_ONCE: usize = 42;
 
 /// What a scheduler shares with its permits.
 #[derive(Debug)]
@@ -47,7 +48,7 @@ impl Shared {
 pub(super) struct State {
     slots: usize,
     pub(super) most: usize,
-    /// What one organization may have in progress.
+    /// What one organization, or one person's organizations together, may have in progress.
     most_of_one: usize,
     next: u64,
     pub(super) running: HashMap<u64, Running>,
@@ -60,12 +61,14 @@ pub(super) struct State {
 /// Something that is in progress.
 #[derive(Debug)]
 pub(super) struct Running {
-    pub(super) organization: OrganizationId,
+    pub(super) tenant: Tenant,
     work: Work,
     /// When it began.
-    standing: SpeedClass,
+    pub(super) standing: SpeedClass,
     /// Whether its organization had nothing in progress for a while before, or others wait who had nothing.
     is_short: bool,
+    /// Whether it has one of the permits that are kept for slow organizations. It is not counted among the others, and not preempted.
+    pub(super) is_kept: bool,
     pub(super) begun: Instant,
     /// Whether its app was called, or at least started for that.
     has_begun_calls: bool,
@@ -100,7 +103,7 @@ impl State {
         let slots = slots.max(1);
         Self {
             slots,
-            most: slots.saturating_mul(PER_SLOT).min(MAX_AT_ONCE).max(slots),
+            most: slots.saturating_mul(PER_SLOT).min(MAX_AT_ONCE),
             most_of_one: slots.min(MAX_AT_ONCE / 4),
             next: 0,
             running: HashMap::new(),
@@ -110,14 +113,16 @@ impl State {
         }
     }
 
-    pub(super) fn start(&mut self, organization: OrganizationId, work: Work, now: Instant) -> (u64, CancellationToken) {
+    pub(super) fn start(&mut self, tenant: Tenant, work: Work, now: Instant) -> (u64, CancellationToken) {
+        let organization = tenant.organization;
         self.next += 1;
         let preempted = CancellationToken::new();
         let running = Running {
-            organization,
+            tenant,
             work,
             standing: self.standing(organization, now),
             is_short: self.is_idle(organization, now),
+            is_kept: false,
             begun: now,
             has_begun_calls: false,
             called_first: None,
@@ -130,7 +135,10 @@ impl State {
     }
 
     pub(super) fn standing(&self, organization: OrganizationId, now: Instant) -> SpeedClass {
-        let own = self.running.values().filter(|one| one.organization == organization);
+        let own = self
+            .running
+            .values()
+            .filter(|one| one.tenant.organization == organization);
         let slow = own.map(|one| one.lasts(now)).filter(|lasts| *lasts >= SLOW_AFTER);
         let running = slow.max().map_or(SpeedClass::Quick, SpeedClass::of_slow);
         running.max(self.history.standing(organization, now))
@@ -147,7 +155,7 @@ impl State {
     }
 
     fn has_nothing_for(&self, time: Duration, organization: OrganizationId, now: Instant) -> bool {
-        let is_running = || self.running.values().any(|one| one.organization == organization);
+        let is_running = || self.running.values().any(|one| one.tenant.organization == organization);
         !self.recent.has_within(time, organization, now) && !is_running()
     }
 
@@ -161,6 +169,7 @@ impl State {
             // While there is little room, whoever is quick goes before those who are slow.
             Pass::Overdue if standing.is_slow() => self.has_much_room() && self.waits_for_long(organization, now),
             Pass::Overdue => self.waits_for_long(organization, now) && !is_idle(),
+            Pass::OverdueSlow => standing.is_slow() && self.has_nothing_for(SLOW_AFTER, organization, now),
             Pass::Only(only) => standing == only,
         }
     }
@@ -183,13 +192,13 @@ impl State {
 
     /// Whether others wait, and it has had its share.
     pub(super) fn should_yield(&self, number: u64, now: Instant) -> bool {
-        let is_crowded = self.running.len() >= self.most - self.kept_for_quick();
+        let is_crowded = self.shared().count() >= self.most - self.kept_for_quick();
         let Some(one) = self.running.get(&number) else {
             return is_crowded;
         };
         let has_lasted = now.saturating_duration_since(one.begun) >= SLOW_AFTER;
         let has_had = |since: Instant| now.saturating_duration_since(since) >= self.turn_of(one);
-        let do_others_wait = self.has_more_than_slots() && self.running.len() >= self.slots;
+        let do_others_wait = one.is_kept || (self.has_more_than_slots() && self.running.len() >= self.slots);
         (is_crowded && has_lasted) || (do_others_wait && one.called_first.is_some_and(has_had))
     }
 
@@ -210,11 +219,18 @@ impl State {
         (all / number(self.recent.count())).clamp(SHORTEST_TURN, SLOW_AFTER)
     }
 
-    pub(super) fn room(&self, organization: OrganizationId, work: Work, now: Instant) -> Option<Room> {
+    /// What is in progress, but for what has a permit that is kept for slow organizations.
+    pub(super) fn shared(&self) -> impl Iterator<Item = (&u64, &Running)> {
+        self.running.iter().filter(|(_, one)| !one.is_kept)
+    }
+
+    pub(super) fn room(&self, tenant: Tenant, work: Work, now: Instant) -> Option<Room> {
+        let organization = tenant.organization;
         let half = self.most / 2;
-        let all = self.running.len();
-        let count = |is_so: &dyn Fn(&Running) -> bool| self.running.values().filter(|one| is_so(one)).count();
-        if count(&|one| one.organization == organization) >= self.most_of_one {
+        let all = self.shared().count();
+        let count = |is_so: &dyn Fn(&Running) -> bool| self.shared().filter(|(_, one)| is_so(one)).count();
+        let of_tenant = self.running.values().filter(|one| one.tenant.shares_with(&tenant));
+        if of_tenant.count() >= self.most_of_one {
             return None;
         }
         let standing = self.standing(organization, now);
@@ -238,12 +254,27 @@ impl State {
                 (new < half).then(room).flatten()
             }
             SpeedClass::Slow | SpeedClass::Slower | SpeedClass::Slowest => {
-                let slow = count(&|one| one.standing.is_slow() || one.is_slow(now));
-                let room = (slow < self.most_of_slow(standing)).then(|| free(self.most - self.most / 4));
+                let slow = self.slow_count(now);
+                let room = (slow < self.most_of_slow(standing)).then(|| free(self.most_with_slow()));
                 room.flatten()
                     .or_else(|| self.preempt_slower(organization, standing, now, |_| true))
             }
         }
+    }
+
+    fn slow_count(&self, now: Instant) -> usize {
+        let slow = |one: &Running| one.standing.is_slow() || one.is_slow(now);
+        self.shared().filter(|(_, one)| slow(one)).count()
+    }
+
+    /// With this many in progress, nobody who is slow begins.
+    fn most_with_slow(&self) -> usize {
+        self.most - self.most / 4
+    }
+
+    /// Whether the slowest may begin beside the others.
+    pub(super) fn has_room_for_slowest(&self, now: Instant) -> bool {
+        self.slow_count(now) < self.most_of_slow(SpeedClass::Slowest) && self.shared().count() < self.most_with_slow()
     }
 
     /// Half of all permits; a few of these are for those who are less slow.
@@ -264,8 +295,8 @@ impl State {
         now: Instant,
         is_meant: impl Fn(&Running) -> bool,
     ) -> Option<Room> {
-        let is_slower = |one: &Running| one.organization != organization && one.lasts(now) >= SLOWEST;
-        let slower = self.running.iter().filter(|(_, one)| is_meant(one) && is_slower(one));
+        let is_slower = |one: &Running| one.tenant.organization != organization && one.lasts(now) >= SLOWEST;
+        let slower = self.shared().filter(|(_, one)| is_meant(one) && is_slower(one));
         let oldest = slower.min_by_key(|(_, one)| one.calling_since);
         let oldest = oldest.filter(|_| standing < SpeedClass::Slowest);
         oldest.map(|(number, _)| Room::InsteadOf(*number))
@@ -283,7 +314,7 @@ impl State {
     /// The oldest of the slow ones, if there are more of them than may keep their permits.
     fn preemptible(&self, now: Instant, most: usize, is_meant: impl Fn(&Running) -> bool) -> Option<Room> {
         let is_slow = |one: &Running| is_meant(one) && one.is_slow(now);
-        let slow = || self.running.iter().filter(|(_, one)| is_slow(one));
+        let slow = || self.shared().filter(|(_, one)| is_slow(one));
         if slow().count() <= most {
             return None;
         }
@@ -292,12 +323,12 @@ impl State {
     }
 
     pub(super) fn has_much_room(&self) -> bool {
-        self.running.len() < self.most / 2
+        self.shared().count() < self.most / 2
     }
 
     /// Whether somebody who is quick could begin.
     pub(super) fn has_any_room(&self, now: Instant) -> bool {
-        self.running.len() < self.most || self.preempt_slow(now).is_some()
+        self.shared().count() < self.most || self.preempt_slow(now).is_some()
     }
 
     /// When the next call becomes slow.
@@ -311,9 +342,10 @@ impl State {
         if let Some(one) = self.running.remove(&number) {
             one.preempted.cancel();
             // How long it would have taken is not known: no less than others before it.
-            let usual = self.history.usual(one.organization, now).unwrap_or_default();
-            self.history.note_slow(one.organization, one.lasts(now).max(usual), now);
-            self.recent.note(one.organization, now);
+            let organization = one.tenant.organization;
+            let usual = self.history.usual(organization, now).unwrap_or_default();
+            self.history.note_slow(organization, one.lasts(now).max(usual), now);
+            self.recent.note(organization, now);
         }
     }
 
@@ -346,7 +378,7 @@ impl State {
         let Some(one) = self.running.get_mut(&number) else {
             return;
         };
-        let (organization, took) = (one.organization, one.lasts(now));
+        let (organization, took) = (one.tenant.organization, one.lasts(now));
         one.calling_since = None;
         if took >= SLOW_AFTER {
             self.history.note_slow(organization, took, now);
@@ -358,9 +390,9 @@ impl State {
         let Some(one) = self.running.remove(&number) else {
             return;
         };
-        self.recent.note(one.organization, now);
+        self.recent.note(one.tenant.organization, now);
         if one.has_begun_calls {
-            self.history.note_quick(one.organization, now);
+            self.history.note_quick(one.tenant.organization, now);
         }
     }
 }

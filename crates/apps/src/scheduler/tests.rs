@@ -3,6 +3,8 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use service::{OrganizationId, UserId};
+
 use super::history::{MAX_DOUBLINGS, MAX_REMEMBERED, QUICK_FOR, SLOW_FOR};
 use super::search_timer::LOOK_EVERY;
 use super::state::{SLOW_AFTER, State};
@@ -10,8 +12,16 @@ use super::*;
 
 const TICK: Duration = Duration::from_millis(25);
 
-fn organization(number: u128) -> OrganizationId {
+pub(super) fn organization(number: u128) -> OrganizationId {
     OrganizationId(uuid::Uuid::from_u128(number))
+}
+
+/// Somebody whose organizations nobody else created.
+pub(super) fn tenant(number: u128) -> Tenant {
+    Tenant {
+        organization: organization(number),
+        creator: None,
+    }
 }
 
 /// Begins as much as may begin, for these organizations in turn.
@@ -20,8 +30,8 @@ fn fill(state: &mut State, organizations: std::ops::Range<u128>, work: Work, now
     loop {
         let before = begun.len();
         for number in organizations.clone() {
-            if matches!(state.room(organization(number), work, now), Some(Room::Free)) {
-                let (number, _) = state.start(organization(number), work, now);
+            if matches!(state.room(tenant(number), work, now), Some(Room::Free)) {
+                let (number, _) = state.start(tenant(number), work, now);
                 state.begin_call(number, now);
                 begun.push(number);
             }
@@ -39,7 +49,7 @@ fn one_organization_never_has_all_permits() {
         let mut state = scheduler.0.state();
         let own = fill(&mut state, 1..2, Work::Events, now);
         assert!(!own.is_empty() && own.len() <= slots, "{slots}");
-        assert!(state.room(organization(2), Work::Events, now).is_some(), "{slots}");
+        assert!(state.room(tenant(2), Work::Events, now).is_some(), "{slots}");
     }
 }
 
@@ -50,14 +60,14 @@ fn whoever_waits_long_for_the_database_keeps_no_permit_from_others() {
     // Each has a permit, and waits for its own turn at the database.
     let begun: Vec<u64> = (1..1000)
         .map_while(|number| {
-            let room = state.room(organization(number), Work::Events, now);
+            let room = state.room(tenant(number), Work::Events, now);
             let (number, _) =
-                matches!(room, Some(Room::Free)).then(|| state.start(organization(number), Work::Events, now))?;
+                matches!(room, Some(Room::Free)).then(|| state.start(tenant(number), Work::Events, now))?;
             state.begin_waiting(number, now);
             Some(number)
         })
         .collect();
-    let full = |state: &State, now| state.room(organization(5000), Work::Events, now);
+    let full = |state: &State, now| state.room(tenant(5000), Work::Events, now);
     assert!(begun.len() > 4 && full(&state, now).is_none());
     assert!(
         full(&state, now + SLOW_AFTER).is_some(),
@@ -71,7 +81,7 @@ fn whoever_waits_long_for_the_database_keeps_no_permit_from_others() {
 #[tokio::test]
 async fn what_is_waited_for_is_timed_until_it_is_done() {
     let scheduler = Scheduler::new(4);
-    let permit = scheduler.begin(Pass::Anyone, organization(1), Work::Events, Instant::now());
+    let permit = scheduler.begin(Pass::Anyone, tenant(1), Work::Events, Instant::now());
     let permit = permit.expect("there is room");
     let is_timed = || {
         scheduler
@@ -90,7 +100,7 @@ fn new_ones_and_tasks_have_a_share() {
     let mut state = scheduler.0.state();
     assert_eq!(fill(&mut state, 1..100, Work::Events, now).len(), 14);
     state.history.note_quick(organization(200), now);
-    assert!(state.room(organization(200), Work::Events, now).is_some());
+    assert!(state.room(tenant(200), Work::Events, now).is_some());
     state.running.clear();
     for number in 1..100 {
         state.history.note_quick(organization(number), now);
@@ -99,9 +109,9 @@ fn new_ones_and_tasks_have_a_share() {
     assert_eq!(fill(&mut state, 1..100, Work::Events, now).len(), 14);
     // Of tasks that are slow, too, the oldest gives way.
     let later = now + SLOW_AFTER;
-    assert!(state.room(organization(300), Work::Task, now).is_none());
+    assert!(state.room(tenant(300), Work::Task, now).is_none());
     assert!(matches!(
-        state.room(organization(300), Work::Task, later),
+        state.room(tenant(300), Work::Task, later),
         Some(Room::InsteadOf(_))
     ));
 }
@@ -127,15 +137,15 @@ fn only_calls_that_last_are_slow_and_only_as_many_as_needed_are_preempted() {
     state.begin_call(all[27], now);
     state.end_call(all[0], almost);
     state.begin_call(all[0], start);
-    let Some(Room::InsteadOf(oldest)) = state.room(organization(90), Work::Events, later) else {
+    let Some(Room::InsteadOf(oldest)) = state.room(tenant(90), Work::Events, later) else {
         panic!("the oldest gives way");
     };
     assert_eq!(oldest, all[0]);
     let token = state.running[&oldest].preempted.clone();
-    let whose = state.running[&oldest].organization;
+    let whose = state.running[&oldest].tenant;
     state.preempt(oldest, later);
     assert!(token.is_cancelled());
-    assert_eq!(state.standing(whose, later), SpeedClass::Slow);
+    assert_eq!(state.standing(whose.organization, later), SpeedClass::Slow);
     assert!(
         state.room(whose, Work::Events, later).is_none(),
         "slow ones preempt nobody"
@@ -187,6 +197,7 @@ struct Simulation {
     ends: HashMap<u64, Instant>,
     /// Where the round of organizations is, in each pass.
     served: [u128; Pass::COUNT],
+    creator: fn(u128) -> Option<i64>,
 }
 
 impl Simulation {
@@ -196,6 +207,7 @@ impl Simulation {
             now: Instant::now(),
             ends: HashMap::new(),
             served: [0; Pass::COUNT],
+            creator: |_| None,
         }
     }
 
@@ -203,45 +215,54 @@ impl Simulation {
     fn tick(&mut self, tick: Duration, waiting: &[u128], takes: impl Fn(u128) -> Duration) -> Option<u128> {
         self.now += tick;
         let now = self.now;
-        let passes = self.scheduler.passes(true, now);
+        let over = self.ends.extract_if(|_, end| *end <= now);
         let mut state = self.scheduler.0.state();
-        let over: Vec<u64> = self
-            .ends
-            .iter()
-            .filter(|(_, end)| **end <= now)
-            .map(|(id, _)| *id)
-            .collect();
-        for number in over {
-            self.ends.remove(&number);
+        for (number, _) in over {
             state.end(number, now);
         }
-        let mut round: Vec<u128> = waiting.to_vec();
-        for pass in passes {
-            let served = self.served[pass.number()];
-            round.sort_unstable_by_key(|id| (*id <= served, *id));
-            for id in &round {
-                let whose = organization(*id);
-                if !state.includes(*pass, whose, now) {
-                    continue;
-                }
-                let Some(room) = state.room(whose, Work::Events, now) else {
-                    continue;
-                };
-                if let Room::InsteadOf(number) = room {
-                    state.preempt(number, now);
-                    self.ends.remove(&number);
-                }
-                let (number, _) = state.start(whose, Work::Events, now);
-                state.begin_call(number, now);
-                self.ends.insert(number, now + takes(*id));
-                self.served[pass.number()] = *id;
-                state.looks(true).end(*pass, true, Duration::ZERO, now);
-                return Some(*id);
-            }
-            // The next look is due in the next tick.
-            let earlier = now.checked_sub(LOOK_EVERY).unwrap_or(now);
-            state.looks(true).end(*pass, false, Duration::ZERO, earlier);
+        drop(state);
+        if let Some(pass) = self.scheduler.first_pass(true, now)
+            && let Some(id) = self.look(pass, waiting, &takes)
+        {
+            return Some(id);
         }
+        let passes = self.scheduler.passes(true, now);
+        passes.iter().find_map(|pass| self.look(*pass, waiting, &takes))
+    }
+
+    fn look(&mut self, pass: Pass, waiting: &[u128], takes: &impl Fn(u128) -> Duration) -> Option<u128> {
+        let (now, served) = (self.now, self.served[pass.number()]);
+        let mut round: Vec<u128> = waiting.to_vec();
+        round.sort_unstable_by_key(|id| (*id <= served, *id));
+        let mut state = self.scheduler.0.state();
+        for id in round {
+            let whose = Tenant {
+                creator: (self.creator)(id).map(UserId),
+                ..tenant(id)
+            };
+            if !state.includes(pass, whose.organization, now) {
+                continue;
+            }
+            let Some(room) = state.room_in(pass, whose, Work::Events, now) else {
+                continue;
+            };
+            if let Room::InsteadOf(number) = room {
+                state.preempt(number, now);
+                self.ends.remove(&number);
+            }
+            let (number, _) = state.start(whose, Work::Events, now);
+            if pass == Pass::OverdueSlow {
+                state.keep(number);
+            }
+            state.begin_call(number, now);
+            self.ends.insert(number, now + takes(id));
+            self.served[pass.number()] = id;
+            state.looks(true).end(pass, true, Duration::ZERO, now);
+            return Some(id);
+        }
+        // The next look is due in the next tick.
+        let earlier = now.checked_sub(LOOK_EVERY).unwrap_or(now);
+        state.looks(true).end(pass, false, Duration::ZERO, earlier);
         None
     }
 
@@ -330,9 +351,112 @@ fn slow_organizations_have_their_part() {
     simulation.pass_time(Duration::from_secs(5), &again, attacker);
     let busy = simulation.scheduler.0.state().running.len();
     assert_eq!(
-        busy, 10,
-        "a third of the permits is enough for those who were very slow"
+        busy, 12,
+        "a third of the permits is enough for those who were very slow, and two that are kept for them"
     );
+}
+
+/// Whoever is slow is late beside those who are quicker, but never left out.
+#[test]
+fn slow_organizations_are_served_beside_any_number_of_quicker_ones() {
+    let quick = Duration::from_millis(900);
+    for (count, of_attackers, limit) in [
+        (5, quick, Duration::from_secs(3)),
+        (40, quick, Duration::from_secs(3)),
+        (99, Duration::from_millis(1300), Duration::from_mins(1)),
+        (40, Duration::from_secs(4), Duration::from_mins(2)),
+    ] {
+        for of_victim in [1300, 3000, 8000].map(Duration::from_millis) {
+            let takes = |id: u128| if id == VICTIM { of_victim } else { of_attackers };
+            let mut simulation = Simulation::new();
+            let attackers: Vec<u128> = (1..=count).collect();
+            simulation.wait_of(VICTIM, &[], takes);
+            simulation.pass_time(2 * of_victim, &[], takes);
+            simulation.pass_time(Duration::from_secs(30), &attackers, takes);
+            for _ in 0..5 {
+                let wait = simulation.wait_of(VICTIM, &attackers, takes);
+                assert!(
+                    wait < limit,
+                    "{of_victim:?} beside {count} of {of_attackers:?}: {wait:?}"
+                );
+                let is_running = |simulation: &Simulation| {
+                    let state = simulation.scheduler.0.state();
+                    state
+                        .running
+                        .values()
+                        .any(|one| one.tenant.organization == organization(VICTIM))
+                };
+                simulation.pass_time(of_victim.saturating_sub(8 * TICK), &attackers, takes);
+                assert!(is_running(&simulation), "nobody takes its permit");
+                simulation.pass_time(16 * TICK, &attackers, takes);
+            }
+        }
+    }
+}
+
+fn of_one_person(id: u128) -> Option<i64> {
+    (id < VICTIM).then_some(1)
+}
+
+/// Who created a hundred organizations is no more than one of those who are slow.
+#[test]
+fn organizations_of_one_person_wait_for_each_other() {
+    let others = [900, 1300, 1990, 30_000].map(Duration::from_millis);
+    for of_attackers in others {
+        for of_victim in [1300, 8000].map(Duration::from_millis) {
+            let takes = |id: u128| match id {
+                ..VICTIM => of_attackers,
+                VICTIM => of_victim,
+                // Others are quick, and always have something.
+                _ => Duration::from_millis(900),
+            };
+            let mut simulation = Simulation::new();
+            simulation.creator = of_one_person;
+            let all: Vec<u128> = (1..=91).chain(VICTIM + 1..VICTIM + 9).collect();
+            simulation.wait_of(VICTIM, &[], takes);
+            simulation.pass_time(2 * of_victim, &[], takes);
+            simulation.pass_time(Duration::from_mins(2), &all, takes);
+            for _ in 0..5 {
+                let wait = simulation.wait_of(VICTIM, &all, takes);
+                assert!(
+                    wait < Duration::from_secs(3),
+                    "{of_victim:?} beside {of_attackers:?}: {wait:?}"
+                );
+                let state = simulation.scheduler.0.state();
+                let of_person = state.running.values().filter(|one| one.tenant.creator.is_some());
+                assert!(
+                    of_person.count() <= 5,
+                    "as many as one organization, and one that is kept"
+                );
+                drop(state);
+                simulation.pass_time(of_victim + 8 * TICK, &all, takes);
+            }
+        }
+    }
+}
+
+/// Nor do those who take half a minute keep what is there for all slow ones.
+#[test]
+fn a_little_slow_is_not_behind_very_slow_beside_many_quick_ones() {
+    let takes = |id: u128| match id {
+        VICTIM => Duration::from_millis(1300),
+        1..=10 => Duration::from_millis(900),
+        _ => Duration::from_secs(30),
+    };
+    let mut simulation = Simulation::new();
+    let attackers: Vec<u128> = (1..=100).collect();
+    simulation.wait_of(VICTIM, &[], takes);
+    simulation.pass_time(Duration::from_secs(3), &[], takes);
+    simulation.pass_time(Duration::from_mins(10), &attackers, takes);
+    let mut waits: Vec<Duration> = (0..9)
+        .map(|_| {
+            let wait = simulation.wait_of(VICTIM, &attackers, takes);
+            simulation.pass_time(Duration::from_secs(2), &attackers, takes);
+            wait
+        })
+        .collect();
+    waits.sort_unstable();
+    assert!(waits[4] < Duration::from_secs(5), "{waits:?}");
 }
 
 /// Whoever takes a little more than a second does not wait for those who take half a minute.
@@ -397,7 +521,7 @@ fn who_is_preempted_is_no_less_slow_for_it() {
     let one = organization(1);
     state.history.note_slow(one, SLOW, now);
     for _ in 0..10 {
-        let (number, _) = state.start(one, Work::Events, now);
+        let (number, _) = state.start(tenant(1), Work::Events, now);
         state.begin_call(number, now);
         state.preempt(number, now + SLOW_AFTER);
     }

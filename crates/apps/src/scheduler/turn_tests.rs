@@ -3,6 +3,7 @@
 use super::recent::IDLE_AFTER;
 use super::search_timer::{LATEST, LOOK_EVERY};
 use super::state::{SHORTEST_TURN, SLOW_AFTER};
+use super::tests::{organization, tenant};
 use super::*;
 
 /// How long an app takes for one event.
@@ -12,10 +13,6 @@ const MANY: u128 = 200;
 const VICTIM: u128 = 500;
 /// How long a turn lasts at most, whoever waits.
 const TURN: Duration = Duration::from_secs(3);
-
-fn organization(number: u128) -> OrganizationId {
-    OrganizationId(uuid::Uuid::from_u128(number))
-}
 
 struct Turn {
     id: u128,
@@ -82,11 +79,12 @@ impl Slots {
             round.sort_unstable_by_key(|id| (*id <= served, *id));
             let mut state = self.scheduler.0.state();
             let may_begin = |id: &&u128| {
-                let whose = organization(**id);
-                state.includes(pass, whose, now) && matches!(state.room(whose, self.work, now), Some(Room::Free))
+                let whose = tenant(**id);
+                let is_included = state.includes(pass, whose.organization, now);
+                is_included && matches!(state.room(whose, self.work, now), Some(Room::Free))
             };
             if let Some(id) = round.iter().find(may_begin).copied() {
-                let (permit, _) = state.start(organization(id), self.work, now);
+                let (permit, _) = state.start(tenant(id), self.work, now);
                 state.begin_call(permit, now);
                 if pass == Pass::Overdue {
                     state.shorten_turn(permit);
@@ -166,7 +164,7 @@ fn turns_are_short_only_while_many_wait() {
     let (scheduler, start) = (Scheduler::new(SLOTS), Instant::now());
     let mut state = scheduler.0.state();
     let begin = |state: &mut state::State, id: u128, now: Instant| {
-        let (number, _) = state.start(organization(id), Work::Events, now);
+        let (number, _) = state.start(tenant(id), Work::Events, now);
         state.begin_call(number, now);
         number
     };
@@ -191,7 +189,7 @@ fn turns_are_short_only_while_many_wait() {
     }
     assert!(state.should_yield(again, start + SLOW_AFTER / 4));
     // What it waits for before its app is called is not its turn.
-    let (waiting, _) = state.start(organization(100), Work::Events, start);
+    let (waiting, _) = state.start(tenant(100), Work::Events, start);
     state.begin_waiting(waiting, start);
     assert!(!state.should_yield(waiting, start + SLOW_AFTER));
 }
@@ -262,10 +260,10 @@ fn who_waits_for_long_comes_first_after_somebody_who_had_nothing() {
         .history
         .note_slow(organization(2), SLOW_AFTER, start);
     let now = start + TURN;
-    let is_overdue = |id: u128| scheduler.may_begin(Pass::Overdue, organization(id), Work::Events, now);
+    let is_overdue = |id: u128| scheduler.may_begin(Pass::Overdue, tenant(id), Work::Events, now);
     assert!(is_overdue(1) && is_overdue(2) && !is_overdue(50));
     for id in 101..=114 {
-        scheduler.0.state().start(organization(id), Work::Events, now);
+        scheduler.0.state().start(tenant(id), Work::Events, now);
     }
     assert!(is_overdue(1) && !is_overdue(2), "there is little room");
     let first = |takes_tasks: bool| scheduler.passes(takes_tasks, now)[0];
@@ -325,7 +323,7 @@ fn starting_the_app_is_not_part_of_its_turn() {
     let (scheduler, start) = (Scheduler::new(SLOTS), Instant::now());
     let mut state = scheduler.0.state();
     let numbers: Vec<u64> = (1..=8)
-        .map(|id| state.start(organization(id), Work::Events, start).0)
+        .map(|id| state.start(tenant(id), Work::Events, start).0)
         .collect();
     state.begin_start(numbers[0], start);
     let started = start + 2 * SHORTEST_TURN;

@@ -34,19 +34,28 @@ impl Apps {
         let takes_tasks = duty == SlotKind::Any;
         let are_tasks_first = takes_tasks && self.core.are_tasks_next.fetch_xor(true, Ordering::Relaxed);
         let scheduler = &floor.scheduler;
+        if let Some(pass) = scheduler.first_pass(takes_tasks, Instant::now())
+            && let Some(found) = self.look(pass, (takes_tasks, are_tasks_first), floor).await?
+        {
+            return Ok(Some(found));
+        }
         for &pass in scheduler.passes(takes_tasks, Instant::now()) {
-            let mut took = Duration::ZERO;
-            let found = self
-                .find_in(pass, (takes_tasks, are_tasks_first), floor, &mut took)
-                .await;
-            // Also if it failed: it would again.
-            let has_found = matches!(found, Ok(Some(_)));
-            scheduler.note_look(takes_tasks, pass, has_found, took, Instant::now());
-            if let Some(found) = found? {
+            if let Some(found) = self.look(pass, (takes_tasks, are_tasks_first), floor).await? {
                 return Ok(Some(found));
             }
         }
         Ok(None)
+    }
+
+    async fn look(&self, pass: Pass, tasks: (bool, bool), floor: &SlotPool) -> Result<Option<Found>> {
+        let mut took = Duration::ZERO;
+        let found = self.find_in(pass, tasks, floor, &mut took).await;
+        // Also if it failed: it would again.
+        let has_found = matches!(found, Ok(Some(_)));
+        floor
+            .scheduler
+            .note_look(tasks.0, pass, has_found, took, Instant::now());
+        found
     }
 
     async fn find_in(
@@ -71,8 +80,8 @@ impl Apps {
     async fn find_task(&self, pass: Pass, floor: &SlotPool) -> Result<Option<Found>> {
         let core = &self.core;
         let mut permit = None;
-        let mut begin = |organization| {
-            permit = floor.scheduler.begin(pass, organization, Work::Task, Instant::now());
+        let mut begin = |tenant| {
+            permit = floor.scheduler.begin(pass, tenant, Work::Task, Instant::now());
             permit.is_some()
         };
         let rotation = &core.tasks_of[pass.number()];
@@ -130,7 +139,7 @@ impl Apps {
                 if quiet.failed_for_long().is_some() {
                     return Ok(None);
                 }
-                if let Some(permit) = self.look_at(&one, pass, floor, (pauses, quiet)).await {
+                if let Some(permit) = self.look_at(&one, pass, floor, (pauses, quiet)).await? {
                     return Ok(Some(Found {
                         what: What::Events(one.config),
                         organization: one.organization,
@@ -148,20 +157,19 @@ impl Apps {
         pass: Pass,
         floor: &SlotPool,
         (pauses, quiet): (&mut Pauses, &mut Quiet),
-    ) -> Option<Permit> {
+    ) -> Result<Option<Permit>> {
+        let tenant = self.core.service.tenant(one.organization).await?;
         let now = Instant::now();
-        let may_begin = floor.scheduler.may_begin(pass, one.organization, Work::Events, now);
+        let may_begin = floor.scheduler.may_begin(pass, tenant, Work::Events, now);
         if !may_begin || !pauses.is_over(one.config, now) {
-            return None;
+            return Ok(None);
         }
         if quiet.has(one.team, &one.cursor) || !self.look_for_events(one, floor, quiet).await {
             pauses.lengthen(one.config, Instant::now());
-            return None;
+            return Ok(None);
         }
         pauses.end(one.config);
-        floor
-            .scheduler
-            .begin(pass, one.organization, Work::Events, Instant::now())
+        Ok(floor.scheduler.begin(pass, tenant, Work::Events, Instant::now()))
     }
 
     /// Whether it has any, as far as that can be read. Where it cannot, the other teams are looked at all the same.

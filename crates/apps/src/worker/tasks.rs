@@ -99,7 +99,7 @@ impl Apps {
                 outcome
             }
             // One that was cut short is dropped, and its process with it.
-            Err(_) => Err(Failure::TooSlow),
+            Err(_) => Err(pooled.instance.out_of_time()),
         }
     }
 }

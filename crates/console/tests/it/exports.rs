@@ -275,7 +275,7 @@ async fn a_destination_is_tried_before_an_export_has_it() {
     ];
     let tried = owner.post(&path, &form).await;
     assert_eq!(tried.status, 200, "{tried:?}");
-    let result = between(&tried.html, "id=\"tested-result\">", "</ol>").expect("steps");
+    let result = between(&tried.html, "id=\"connection-test-result\">", "</ol>").expect("steps");
     assert!(result.contains("Connection test failed."), "{result}");
     assert!(
         result.contains("<span class=\"tag tag-danger\">Failed</span>"),
@@ -288,7 +288,7 @@ async fn a_destination_is_tried_before_an_export_has_it() {
 
     let refused = owner.post(&path, &form[..3]).await;
     assert_eq!(refused.status, 400);
-    let result = between(&refused.html, "id=\"tested-result\">", "</ul>").expect("what is wrong");
+    let result = between(&refused.html, "id=\"connection-test-result\">", "</ul>").expect("what is wrong");
     assert!(result.contains("Fix these errors to run the test."), "{result}");
     assert!(result.contains("<li>Host: This field must not be blank"), "{result}");
     let back = owner.get(&path).await;

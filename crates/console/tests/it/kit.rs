@@ -1,4 +1,4 @@
-//! A service on a fresh database, its pages behind the real edge, and a browser that keeps cookies.
+//! A service on a fresh database, its pages behind the real middleware, and a browser that keeps cookies.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

@@ -1,7 +1,7 @@
 //! A reservation in a budget: it grows while there is room, and waits while there is none.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout};
@@ -21,11 +21,33 @@ pub struct Reservation {
     pub(super) number: u64,
     pub(super) bytes: AtomicUsize,
     pub(super) has_waited: AtomicBool,
+    /// How long that was, with whatever else counts there.
+    pub(super) waited_us: Arc<AtomicU64>,
     pub(super) ended: Arc<Notify>,
     pub(super) app: Arc<Notify>,
 }
 
 impl Reservation {
+    /// Counts there how long it waits for others.
+    pub(crate) fn counting_in(mut self, waited_us: &Arc<AtomicU64>) -> Self {
+        self.waited_us = waited_us.clone();
+        self
+    }
+
+    /// The same where another one does.
+    #[must_use]
+    pub fn counting_like(self, other: &Self) -> Self {
+        self.counting_in(&other.waited_us)
+    }
+
+    /// Waits for others for a moment, or for as long as nothing happens.
+    async fn wait(&self, has_changed: impl Future<Output = ()>) {
+        let begun = Instant::now();
+        drop(timeout(STALLED, has_changed).await);
+        let waited = u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX);
+        self.waited_us.fetch_add(waited, Ordering::Relaxed);
+    }
+
     /// Waits until there is room for so many more bytes.
     pub async fn grow(&self, more: usize) {
         loop {
@@ -39,7 +61,7 @@ impl Reservation {
                     self.has_waited.store(true, Ordering::Relaxed);
                     self.budget.used().wait(self.organization, self.number);
                     self.budget.used().end_stalled(self.organization, more);
-                    drop(timeout(STALLED, has_changed).await);
+                    self.wait(has_changed).await;
                 }
             }
         }
@@ -61,7 +83,7 @@ impl Reservation {
                 return;
             }
             self.budget.used().make_room(self.number);
-            drop(timeout(STALLED, has_changed).await);
+            self.wait(has_changed).await;
         }
     }
 

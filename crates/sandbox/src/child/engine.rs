@@ -20,12 +20,12 @@ const RETURNING: [&str; 3] = ["composeWebhook", "getSettings", "processEvent"];
 const OUT_OF_MEMORY: &str = "out of memory";
 
 /// A failure, and where in the source it happened.
-pub(crate) struct Trouble {
+pub(crate) struct LocatedFailure {
     pub(crate) failure: Failure,
     pub(crate) place: Option<Location>,
 }
 
-impl From<Failure> for Trouble {
+impl From<Failure> for LocatedFailure {
     fn from(failure: Failure) -> Self {
         Self { failure, place: None }
     }
@@ -95,14 +95,14 @@ pub(crate) struct App<'js> {
 
 impl<'js> App<'js> {
     /// Loads the app and finds what it offers.
-    pub(crate) fn load(&self, code: &Rc<Code>, meta: &Meta) -> Result<Found, Trouble> {
+    pub(crate) fn load(&self, code: &Rc<Code>, meta: &Meta) -> Result<Found, LocatedFailure> {
         let Some(entry) = &self.code.get_or_init(|| code.clone()).entry else {
             return Ok(Found::default());
         };
         self.bridge.begin(self.bridge.limits.load_time);
         let meta = serde_json::to_string(meta).expect("it holds JSON alone");
         let loaded = self.ours("load").and_then(|load| load.call::<_, String>((entry, meta)));
-        let found = loaded.map_err(|error| self.trouble(error))?;
+        let found = loaded.map_err(|error| self.located(error))?;
         self.run_jobs()?;
         self.drain()?;
         serde_json::from_str(&found).map_err(|_| Failure::Crashed("its exports cannot be read".to_owned()).into())
@@ -145,7 +145,7 @@ impl<'js> App<'js> {
     ) -> Result<Value<'js>, Failure> {
         let outcome = match self.ours(name).and_then(start) {
             Ok(value) => self.finish(value),
-            Err(error) => Err(self.trouble(error).failure),
+            Err(error) => Err(self.located(error).failure),
         };
         self.bridge.log_rejections();
         outcome
@@ -200,7 +200,7 @@ impl<'js> App<'js> {
         if self.bridge.awaits_anything() {
             self.bridge.forget_timers();
             let forgotten = self.ours("forget").and_then(|forget| forget.call::<_, ()>(()));
-            forgotten.map_err(|error| self.trouble(error).failure)?;
+            forgotten.map_err(|error| self.located(error).failure)?;
         }
         Ok(())
     }
@@ -208,7 +208,7 @@ impl<'js> App<'js> {
     fn take_answer(&self) -> Result<(), Failure> {
         let line = self.bridge.answer();
         let taken = self.ours("answer").and_then(|answer| answer.call::<_, ()>((line,)));
-        taken.map_err(|error| self.trouble(error).failure)
+        taken.map_err(|error| self.located(error).failure)
     }
 
     fn run_jobs(&self) -> Result<(), Failure> {
@@ -228,7 +228,7 @@ impl<'js> App<'js> {
             .json_stringify(value)
             .and_then(|text| text.map(|text| text.to_string()).transpose());
         let text = text
-            .map_err(|error| self.trouble(error).failure)?
+            .map_err(|error| self.located(error).failure)?
             .unwrap_or_else(|| "null".to_owned());
         let limit = self.bridge.limits.result_bytes;
         if text.len() > limit {
@@ -238,7 +238,7 @@ impl<'js> App<'js> {
         }
     }
 
-    fn trouble(&self, error: Error) -> Trouble {
+    fn located(&self, error: Error) -> LocatedFailure {
         if self.bridge.is_overrun() {
             return Failure::TooSlow.into();
         }
@@ -261,7 +261,7 @@ impl<'js> App<'js> {
         }
     }
 
-    fn described(&self, thrown: &Value<'js>) -> Trouble {
+    fn described(&self, thrown: &Value<'js>) -> LocatedFailure {
         #[derive(Deserialize)]
         struct Thrown {
             name: String,
@@ -303,7 +303,7 @@ impl<'js> App<'js> {
             stack: short(stack),
             is_retry,
         };
-        Trouble { failure, place }
+        LocatedFailure { failure, place }
     }
 }
 

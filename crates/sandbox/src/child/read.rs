@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use super::engine::{App, Found, Trouble, seconds};
+use super::engine::{App, Found, LocatedFailure, seconds};
 use super::{browser, graph};
 use crate::json::MAX_VALUES;
 use crate::manifest::{self, Declared};
@@ -64,7 +64,7 @@ fn find(code: &Rc<Code>, app: &App<'_>) -> Result<Found, Fault> {
     found.map_err(|trouble| fault(code, &app.bridge.limits, trouble))
 }
 
-fn fault(code: &Code, limits: &Limits, Trouble { failure, place }: Trouble) -> Fault {
+fn fault(code: &Code, limits: &Limits, LocatedFailure { failure, place }: LocatedFailure) -> Fault {
     let message = match failure {
         Failure::TooSlow => format!("the app takes more than {} to load", seconds(limits.load_time)),
         Failure::TooMuchMemory => format!("the app takes more than {} bytes of memory to load", limits.memory),

@@ -1,7 +1,7 @@
 //! What an app asks the host for while it is called, within its limits.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::sync::Notify;
@@ -19,8 +19,11 @@ const MAX_ANSWERS: usize = 4096;
 /// What a call to the host may carry that is not a request over HTTP, in bytes. Those who do it allow less.
 const MAX_CALL: usize = 1024 * 1024;
 
+/// A call that ran out of time might not have, if it has waited for others as long as this, in microseconds.
+const MUCH_WAITED_US: u64 = 1_000_000;
+
 /// What a call waits for.
-pub(super) enum Said {
+pub(super) enum CallEvent {
     Ready(Capabilities),
     Held,
     Stopped,
@@ -38,6 +41,8 @@ pub(super) struct HostCalls {
     pub(super) is_ended: Arc<Notify>,
     /// Whether something that the app sent was ended for others, in this call.
     gave_way: Arc<AtomicBool>,
+    /// How long calls have waited for memory that others had. One that takes too long ends the app, so this excuses one at most.
+    waited_us: Arc<AtomicU64>,
     /// Held by each call to the host that is in progress.
     calling: Arc<()>,
     calls_left: usize,
@@ -55,6 +60,7 @@ impl HostCalls {
             budgets,
             is_ended: Arc::default(),
             gave_way: Arc::default(),
+            waited_us: Arc::default(),
             calling: Arc::new(()),
             calls_left: 0,
             lines_left: 0,
@@ -74,7 +80,8 @@ impl HostCalls {
 
     /// The memory for what the app says next.
     pub(super) fn listen(&self) -> Reservation {
-        self.budgets.sent.reserve(self.host.organization(), &self.is_ended)
+        let sent = self.budgets.sent.reserve(self.host.organization(), &self.is_ended);
+        sent.counting_in(&self.waited_us)
     }
 
     /// One less is left of what may be asked for or written.
@@ -85,17 +92,17 @@ impl HostCalls {
     }
 
     /// `sent` is the memory that the report takes.
-    pub(super) fn take(&mut self, report: Report, sent: Option<Reservation>) -> Result<Option<Said>, Failure> {
+    pub(super) fn take(&mut self, report: Report, sent: Option<Reservation>) -> Result<Option<CallEvent>, Failure> {
         match report {
-            Report::Ready(capabilities) => return Ok(Some(Said::Ready(capabilities))),
-            Report::Held => return Ok(Some(Said::Held)),
-            Report::Stopped => return Ok(Some(Said::Stopped)),
+            Report::Ready(capabilities) => return Ok(Some(CallEvent::Ready(capabilities))),
+            Report::Held => return Ok(Some(CallEvent::Held)),
+            Report::Stopped => return Ok(Some(CallEvent::Stopped)),
             Report::Done(value) if value.text().len() > self.limits.result_bytes => {
                 let limit = self.limits.result_bytes;
-                return Ok(Some(Said::Outcome(Err(Failure::TooLarge { limit }))));
+                return Ok(Some(CallEvent::Outcome(Err(Failure::TooLarge { limit }))));
             }
-            Report::Done(value) => return Ok(Some(Said::Outcome(Ok(value)))),
-            Report::Failed(failure) => return Ok(Some(Said::Outcome(Err(failure.shortened())))),
+            Report::Done(value) => return Ok(Some(CallEvent::Outcome(Ok(value)))),
+            Report::Failed(failure) => return Ok(Some(CallEvent::Outcome(Err(failure.shortened())))),
             Report::Log { level, mut message } => {
                 Self::spend(&mut self.lines_left)?;
                 shorten(&mut message, self.limits.log_line_bytes);
@@ -125,7 +132,17 @@ impl HostCalls {
     pub(super) fn explain(&self, failure: Failure) -> Failure {
         match failure {
             Failure::Thrown { .. } if self.gave_way.load(Ordering::Relaxed) => Failure::Evicted,
+            Failure::TooSlow => self.out_of_time(),
             failure => failure,
+        }
+    }
+
+    /// Why the app has to be stopped now that the time is over.
+    pub(super) fn out_of_time(&self) -> Failure {
+        if self.waited_us.load(Ordering::Relaxed) >= MUCH_WAITED_US {
+            Failure::Evicted
+        } else {
+            Failure::TooSlow
         }
     }
 
@@ -162,8 +179,8 @@ impl HostCalls {
     }
 
     fn reserve(&self) -> Arc<Reservation> {
-        let answers = &self.budgets.answers;
-        Arc::new(answers.reserve(self.host.organization(), &self.is_ended))
+        let answer = self.budgets.answers.reserve(self.host.organization(), &self.is_ended);
+        Arc::new(answer.counting_in(&self.waited_us))
     }
 }
 
@@ -189,7 +206,7 @@ async fn answer(
     match read {
         Call::Other(call) => {
             memory.grow(call.largest_answer()).await;
-            let json = host.call(call).await?;
+            let json = host.call(call, memory).await?;
             if json.text().len() > MAX_ANSWER {
                 return Err(format!("the response is larger than {MAX_ANSWER} bytes: request less"));
             }

@@ -67,7 +67,7 @@ impl Host for Counting {
         Ok(FetchResponse::default())
     }
 
-    async fn call(&self, _: HostCall) -> Result<Json, String> {
+    async fn call(&self, _: HostCall, _: &Reservation) -> Result<Json, String> {
         Ok(Json::null())
     }
 
@@ -265,6 +265,30 @@ async fn code_that_does_not_come_gives_way_to_others() {
         .await;
     assert_eq!(call(opened.unwrap()).await.unwrap(), json!("called"));
     assert_eq!(waiting.join_next().await.unwrap().unwrap(), Some(Failure::Busy));
+}
+
+/// Its time ran out, but some of it went to waiting for what others had.
+#[tokio::test]
+async fn a_call_that_waited_for_others_did_not_take_too_long() {
+    let sandbox = sandbox_with(Limits {
+        call_time: Duration::from_secs(6),
+        ..patient()
+    });
+    let text = |path: &str, then: &str| {
+        format!("export async function composeWebhook() {{ await fetch('http://example.com/{path}'); {then} }}")
+    };
+    let endless = text("large", "await new Promise((done) => setTimeout(done, 60000))");
+    let alone = call(open(&sandbox, &endless, Counting::of(3)).await).await;
+    assert_eq!(alone.unwrap_err(), Failure::TooSlow);
+    let mut stuck = tokio::task::JoinSet::new();
+    for organization in 1..=2 {
+        let host = Counting::of(organization);
+        let is_stuck = host.stuck.clone();
+        stuck.spawn(call(open(&sandbox, &text("stuck", ""), host).await));
+        is_stuck.acquire().await.unwrap().forget();
+    }
+    let waited = call(open(&sandbox, &endless, Counting::of(3)).await).await;
+    assert_eq!(waited.unwrap_err(), Failure::Evicted);
 }
 
 /// Answers that stop halfway keep the memory for as long as nobody else needs it.

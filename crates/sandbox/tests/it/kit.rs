@@ -150,7 +150,7 @@ impl Host for Remembering {
         }
     }
 
-    async fn call(&self, call: HostCall) -> Result<Json, String> {
+    async fn call(&self, call: HostCall, _: &Reservation) -> Result<Json, String> {
         self.calls.lock().unwrap().push(call.clone());
         let mut stored = self.stored.lock().unwrap();
         match call {

@@ -25,9 +25,9 @@ pub(crate) enum Command {
         organization: OrganizationId,
         /// The user's email.
         email: String,
-        /// The role: 1 member, 8 administrator, 15 owner.
-        #[arg(long, default_value = "1", value_parser = level)]
-        level: Level,
+        /// member, administrator or owner.
+        #[arg(long, value_name = "ROLE", default_value = "member", value_parser = role)]
+        role: Level,
     },
     /// Set an organization's access to pipeline apps.
     SetPluginsAccessLevel {
@@ -37,9 +37,9 @@ pub(crate) enum Command {
     },
 }
 
-fn level(text: &str) -> Result<Level, String> {
-    let number: i16 = text.parse().map_err(|_| format!("{text} is not a number"))?;
-    Level::try_from(number)
+fn role(text: &str) -> Result<Level, String> {
+    let named = Level::ALL.into_iter().find(|level| level.to_string() == text);
+    named.ok_or_else(|| "use member, administrator or owner".to_owned())
 }
 
 impl Command {
@@ -85,12 +85,12 @@ impl Command {
             Self::AddMember {
                 organization,
                 email,
-                level,
+                role,
             } => {
                 service
-                    .add_member(&Actor::system(), organization, &user(&email).await?, level)
+                    .add_member(&Actor::system(), organization, &user(&email).await?, role)
                     .await?;
-                writeln!(stdout(), "added {email} to {organization} as {level}")?;
+                writeln!(stdout(), "added {email} to {organization} as {role}")?;
             }
             Self::SetPluginsAccessLevel { organization, level } => {
                 let patch = InstanceOrganizationPatch {

@@ -17,14 +17,14 @@ pub(crate) struct DataSettings {
     )]
     pub(crate) events_url: Option<String>,
 
-    /// The memory for all capture requests together, in megabytes. One sender can use up to five sixteenths of it.
+    /// The memory for all capture requests together, in MiB. One sender can use up to five sixteenths of it.
     #[arg(
         long,
         global = true,
         env = "HEDGEROW_CAPTURE_MEMORY",
         default_value = "768",
         value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(32..=1_048_576),
-        value_name = "MEGABYTES"
+        value_name = "MIB"
     )]
     pub(crate) capture_memory: usize,
 

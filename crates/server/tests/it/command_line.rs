@@ -97,7 +97,7 @@ on_each! {
             let path = format!("/api/organizations/{id}/");
             assert_eq!(warm_status(&server, KEY, &path), 200, "made on the command line for the owner");
             assert_eq!(warm_status(&server, key, &path), 404, "a stranger is not told");
-            home.run(&["organizations", "add-member", id, &email, "--level", "8"]);
+            home.run(&["organizations", "add-member", id, &email, "--role", "administrator"]);
             let reply = server.get(key, &path);
             assert_eq!((reply.status, &reply.body["membership_level"]), (200, &Value::from(8)));
             assert_eq!(server.get(KEY, &path).text("/member_count"), "2");

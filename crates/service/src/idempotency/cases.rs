@@ -3,15 +3,15 @@ use boxed::boxed;
 use chrono::TimeDelta;
 
 use super::sql::{self, Row};
-use super::{Answer, Claim, Claimed};
+use super::{Claim, Claimed, StoredResponse};
 use crate::Service;
 use crate::clock::Time;
 use crate::error::{Error, Result};
 use crate::retention::delete_oldest;
 
-/// How long an answer is kept.
+/// How long a response is kept.
 const KEPT: TimeDelta = TimeDelta::hours(24);
-/// After this long without an answer the request that claimed the token is dead.
+/// After this long without a response the request that claimed the token is dead.
 const ABANDONED: TimeDelta = TimeDelta::minutes(2);
 
 impl Service {
@@ -36,13 +36,13 @@ impl Service {
         row.replay(body_hash, now).map(Claimed::Before)
     }
 
-    /// Keeps the answer for whoever asks again.
+    /// Stores the response for whoever asks again.
     #[boxed]
-    pub async fn answer(&self, claim: &Claim, answer: &Answer) -> Result<()> {
-        let has_room = self.core.kept_answers.has_room(claim.user, &answer.body);
-        let body = has_room.then_some(answer.body.as_slice());
+    pub async fn store_response(&self, claim: &Claim, response: &StoredResponse) -> Result<()> {
+        let has_room = self.core.stored_responses.has_room(claim.user, &response.body);
+        let body = has_room.then_some(response.body.as_slice());
         let mut db = self.write_unchecked().await?;
-        sql::save_answer(&mut db, claim, answer, body).await?;
+        sql::save_response(&mut db, claim, response, body).await?;
         db.commit_unrecorded().await
     }
 
@@ -54,9 +54,9 @@ impl Service {
         db.commit_unrecorded().await
     }
 
-    /// Clears old answers away and tells how many.
+    /// Deletes old responses and tells how many.
     #[boxed]
-    pub async fn forget_old_answers(&self) -> Result<u64> {
+    pub async fn delete_old_idempotent_responses(&self) -> Result<u64> {
         self.delete_older_than(KEPT, delete_oldest!("idempotency")).await
     }
 }
@@ -67,7 +67,7 @@ impl Row {
         age >= KEPT || (self.state == "running" && age >= ABANDONED)
     }
 
-    fn replay(self, body_hash: &SecretHash, now: Time) -> Result<Answer> {
+    fn replay(self, body_hash: &SecretHash, now: Time) -> Result<StoredResponse> {
         if self.body_hash != body_hash {
             let detail = "This Idempotency-Key was already used for a different request. Use a new key for each \
                           request.";
@@ -77,7 +77,7 @@ impl Row {
             });
         }
         match (self.status, self.headers, self.body) {
-            (Some(status), Some(headers), Some(body)) => Ok(Answer {
+            (Some(status), Some(headers), Some(body)) => Ok(StoredResponse {
                 status: status.unsigned_abs(),
                 headers: headers.0,
                 body,

@@ -1,7 +1,7 @@
 //! Doing a thing once, however often it is asked for.
 //!
 //! A token is claimed before the write, settled in the write's own transaction, and answered
-//! after it. A crash in between can lose the answer but never do the write twice.
+//! after it. A crash in between can lose the response but never do the write twice.
 
 mod cases;
 mod sql;
@@ -24,9 +24,9 @@ pub struct Claim {
     pub token: String,
 }
 
-/// What was answered the first time.
+/// The response of the first request.
 #[derive(Debug, Clone)]
-pub struct Answer {
+pub struct StoredResponse {
     pub status: u16,
     pub headers: Vec<(String, String)>,
     pub body: Vec<u8>,
@@ -35,10 +35,10 @@ pub struct Answer {
 /// Longer responses are not stored: a repeated request gets `idempotency_response_lost`.
 const MAX_BODY: usize = 64 * 1024;
 
-/// How many bytes of answers are kept for each person: so many an hour. It is for each process, and forgotten with it.
-pub(crate) struct KeptBytes(DefaultKeyedRateLimiter<UserId>);
+/// How many bytes of responses are stored for each user in an hour. It is for each process, and forgotten with it.
+pub(crate) struct StoredBytes(DefaultKeyedRateLimiter<UserId>);
 
-impl KeptBytes {
+impl StoredBytes {
     const AN_HOUR: NonZeroU32 = NonZeroU32::new(64 * 1024 * 1024).expect("not zero");
     /// Past this many people those that have been quiet are forgotten, so that memory stays bounded.
     const REMEMBERED: usize = 10_000;
@@ -53,15 +53,15 @@ impl KeptBytes {
     }
 }
 
-impl Default for KeptBytes {
+impl Default for StoredBytes {
     fn default() -> Self {
         Self(RateLimiter::keyed(Quota::per_hour(Self::AN_HOUR)))
     }
 }
 
-impl fmt::Debug for KeptBytes {
+impl fmt::Debug for StoredBytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("KeptBytes").finish_non_exhaustive()
+        f.debug_struct("StoredBytes").finish_non_exhaustive()
     }
 }
 
@@ -71,5 +71,5 @@ pub enum Claimed {
     /// It is ours: go on, then answer.
     Now,
     /// It was used before, for the same request.
-    Before(Answer),
+    Before(StoredResponse),
 }

@@ -1,7 +1,7 @@
 use auth::key::SecretHash;
 use sqlx::types::Json;
 
-use super::{Answer, Claim};
+use super::{Claim, StoredResponse};
 use crate::clock::Time;
 use crate::db::{Session, changed, on};
 use crate::error::{Error, Result};
@@ -57,11 +57,16 @@ pub(super) async fn find(db: &mut Session, claim: &Claim) -> Result<Option<Row>>
         sqlx::query_as(sql).bind(claim.user).bind(&claim.route).bind(&claim.token).fetch_optional(conn))?)
 }
 
-/// Keeps an answer; its body only if there is room for it.
-pub(super) async fn save_answer(db: &mut Session, claim: &Claim, answer: &Answer, body: Option<&[u8]>) -> Result<()> {
+/// Stores a response; its body only if there is room for it.
+pub(super) async fn save_response(
+    db: &mut Session,
+    claim: &Claim,
+    response: &StoredResponse,
+    body: Option<&[u8]>,
+) -> Result<()> {
     const SQL: &str = "UPDATE idempotency SET state = 'answered', status = $4, headers = $5, body = $6 \
         WHERE user_id = $1 AND route = $2 AND token = $3";
-    let status = i16::try_from(answer.status).unwrap_or_default();
+    let status = i16::try_from(response.status).unwrap_or_default();
     changed!(
         db,
         sqlx::query(SQL)
@@ -69,13 +74,13 @@ pub(super) async fn save_answer(db: &mut Session, claim: &Claim, answer: &Answer
             .bind(&claim.route)
             .bind(&claim.token)
             .bind(status)
-            .bind(Json(&answer.headers))
+            .bind(Json(&response.headers))
             .bind(body)
     )?;
     Ok(())
 }
 
-/// What is committed stays claimed, even if the answer went wrong afterwards.
+/// What is committed stays claimed, even if the response went wrong afterwards.
 pub(super) async fn delete_running(db: &mut Session, claim: &Claim) -> Result<()> {
     const SQL: &str = "DELETE FROM idempotency \
         WHERE user_id = $1 AND route = $2 AND token = $3 AND state = 'running'";

@@ -6,6 +6,7 @@ use crate::clock::Time;
 use crate::db::{changed, on};
 use crate::error::{Error, Result};
 use crate::id::{OrganizationId, UserId};
+use crate::organizations;
 use crate::transaction::WriteTx;
 
 const HOUR: TimeDelta = TimeDelta::hours(1);
@@ -57,13 +58,10 @@ pub(crate) async fn take(
 
 /// Who created the organization that is among the subjects.
 async fn creator_of(db: &mut WriteTx, subjects: &[Subject<'_>]) -> Result<Option<UserId>> {
-    const SQL: &str = "SELECT created_by FROM organization WHERE id = $1";
-    let Some(organization) = organization_of(subjects) else {
-        return Ok(None);
-    };
-    let found: Option<Option<UserId>> =
-        on!(db, conn => sqlx::query_scalar(SQL).bind(organization).fetch_optional(conn))?;
-    Ok(found.flatten())
+    match organization_of(subjects) {
+        Some(organization) => organizations::sql::creator(db, organization).await,
+        None => Ok(None),
+    }
 }
 
 /// Whether the person has proven their address and been here for a while, or acts for an organization that has. Networks are

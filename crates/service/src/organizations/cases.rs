@@ -3,6 +3,7 @@ use std::sync::Arc;
 
 use boxed::boxed;
 
+use super::creators::Tenant;
 use super::sql::Membership;
 use super::{NewOrganization, Organization, OrganizationPatch, Seen, creation, sql};
 use crate::access::{
@@ -152,6 +153,16 @@ impl Service {
             sql::delete(&mut db, caller.organization).await?;
         }
         db.commit(&caller.actor, &[Entry::deleted(&seen.organization)]).await
+    }
+
+    /// Whose work that of an organization is.
+    #[boxed]
+    pub async fn tenant(&self, organization: OrganizationId) -> Result<Tenant> {
+        if let Some(tenant) = self.core.creators.known(organization) {
+            return Ok(tenant);
+        }
+        let mut db = self.core.store.read().await?;
+        self.core.creators.tenant(&mut db, organization).await
     }
 
     /// Every organization of the instance.

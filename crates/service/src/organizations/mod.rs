@@ -2,6 +2,7 @@
 
 mod cases;
 pub(crate) mod creation;
+pub(crate) mod creators;
 mod slug;
 pub(crate) mod sql;
 

@@ -177,6 +177,14 @@ pub(super) async fn has_room_for_another(db: &mut Session, creator: UserId) -> R
     Ok(on!(db, conn => sqlx::query_scalar(SQL).bind(creator).fetch_one(conn))?)
 }
 
+/// Who created it, unless that was an operator; they may be deleted.
+pub(crate) async fn creator(db: &mut Session, organization: OrganizationId) -> Result<Option<UserId>> {
+    const SQL: &str = "SELECT created_by FROM organization WHERE id = $1";
+    let found: Option<Option<UserId>> =
+        on!(db, conn => sqlx::query_scalar(SQL).bind(organization).fetch_optional(conn))?;
+    Ok(found.flatten())
+}
+
 /// Whether somebody may keep the organization that was just stored: the statement that did so does not see others that are created at the
 /// same time. From here on those wait until it is committed. SQLite has one writer, so there are no others.
 ///

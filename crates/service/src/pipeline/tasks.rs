@@ -12,6 +12,7 @@ use crate::clock::Time;
 use crate::error::{Error, Result};
 use crate::id::{AppTaskId, OrganizationId, WorkerId};
 use crate::lease::{Backoff, Lease};
+use crate::organizations::creators::Tenant;
 use crate::rotation::{Rotation, Round};
 use crate::transaction::WriteTx;
 
@@ -70,7 +71,7 @@ impl Service {
     pub async fn next_for_app_tasks(
         &self,
         rotation: &Rotation,
-        may_begin: &mut (dyn FnMut(OrganizationId) -> bool + Send),
+        may_begin: &mut (dyn FnMut(Tenant) -> bool + Send),
     ) -> Result<Option<OrganizationId>> {
         let mut round = rotation.take().await;
         let next = self.next_for_tasks(&round, may_begin).await?;
@@ -112,7 +113,7 @@ impl Service {
     async fn next_for_tasks(
         &self,
         round: &Round<'_>,
-        may_begin: &mut (dyn FnMut(OrganizationId) -> bool + Send),
+        may_begin: &mut (dyn FnMut(Tenant) -> bool + Send),
     ) -> Result<Option<OrganizationId>> {
         let now = self.core.clock.now();
         let mut db = self.core.store.read().await?;
@@ -121,7 +122,7 @@ impl Service {
         }
         for mut after in round.starts() {
             while let Some(next) = sql::tasks::next_organization(&mut db, now, after).await? {
-                if may_begin(next) {
+                if may_begin(self.core.creators.tenant(&mut db, next).await?) {
                     return Ok(Some(next));
                 }
                 after = next;

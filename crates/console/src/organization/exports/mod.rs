@@ -5,6 +5,7 @@ mod backfill_new;
 mod backfills;
 mod calendar;
 mod calendar_style;
+mod connection_test;
 mod deletion;
 mod edit;
 mod export;
@@ -26,7 +27,6 @@ mod runs;
 mod runs_chart;
 mod status;
 mod test;
-mod tested;
 mod values;
 
 pub(super) use labels::{State, latest_failure};

@@ -13,11 +13,11 @@ use service::access::ChangeExports;
 use service::batch_exports::destination::Kind;
 use service::{Service, TeamId};
 
+use super::connection_test::ConnectionTest;
 use super::export_form::ExportForm;
 use super::form::{Form, FormInput, Secrets};
 use super::kinds::slug;
 use super::list::teams;
-use super::tested::Tested;
 use super::values;
 use crate::curl::{AsCurl, Call};
 use crate::failure::{Failure, Problems};
@@ -49,7 +49,7 @@ struct NewPage {
     about: &'static str,
     action: String,
     form: Form,
-    tested: Option<Tested>,
+    connection_test: Option<ConnectionTest>,
     curl: AsCurl,
 }
 
@@ -118,13 +118,13 @@ async fn test(
     let wizard = Wizard::new(service, access, kind, typed).await?;
     match tried {
         Ok(steps) => {
-            let tested = Tested::new(&steps);
-            Ok(wizard.page(Secrets::Again, &Problems::default(), Some(tested)))
+            let connection_test = ConnectionTest::new(&steps);
+            Ok(wizard.page(Secrets::Again, &Problems::default(), Some(connection_test)))
         }
         Err(error) => {
             let problems = Problems::try_from(error)?;
-            let tested = Tested::refused(wizard.said(&problems));
-            Ok(wizard.page(Secrets::Again, &problems, Some(tested)))
+            let connection_test = ConnectionTest::refused(wizard.said(&problems));
+            Ok(wizard.page(Secrets::Again, &problems, Some(connection_test)))
         }
     }
 }
@@ -181,7 +181,7 @@ impl Wizard {
         said.collect()
     }
 
-    fn page(&self, secrets: Secrets, problems: &Problems, tested: Option<Tested>) -> Response {
+    fn page(&self, secrets: Secrets, problems: &Problems, connection_test: Option<ConnectionTest>) -> Response {
         let (access, kind) = (&self.access, self.kind);
         let form = self.form(secrets, problems);
         let shown = NewPage {
@@ -193,7 +193,7 @@ impl Wizard {
             about: kind.about(),
             action: access.path(&format!("exports/new/{}/", slug(kind))),
             form,
-            tested,
+            connection_test,
             curl: AsCurl::new(&self.service, self.calls()),
         };
         page_again(problems, &shown)

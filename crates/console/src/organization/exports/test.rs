@@ -9,7 +9,7 @@ use exports::Exports;
 use service::access::ChangeExports;
 use service::{ExportId, Service};
 
-use super::tested::Tested;
+use super::connection_test::ConnectionTest;
 use crate::curl::{AsCurl, Call};
 use crate::failure::{Failure, Problems};
 use crate::organization::OrganizationAccess;
@@ -33,7 +33,7 @@ struct TestPage {
     name: String,
     kind: &'static str,
     path: String,
-    tested: Option<Tested>,
+    connection_test: Option<ConnectionTest>,
     curl: AsCurl,
 }
 
@@ -53,8 +53,8 @@ async fn test(
 ) -> Result<Response, Failure> {
     match exports.test(&access.caller, id).await {
         Ok(steps) => {
-            let tested = Some(Tested::new(&steps));
-            test_page(&service, &access, id, tested, &Problems::default()).await
+            let connection_test = Some(ConnectionTest::new(&steps));
+            test_page(&service, &access, id, connection_test, &Problems::default()).await
         }
         Err(error) => test_page(&service, &access, id, None, &Problems::try_from(error)?).await,
     }
@@ -64,7 +64,7 @@ async fn test_page(
     service: &Service,
     access: &OrganizationAccess<ChangeExports>,
     id: ExportId,
-    tested: Option<Tested>,
+    connection_test: Option<ConnectionTest>,
     problems: &Problems,
 ) -> Result<Response, Failure> {
     let export = service.batch_export(&access.caller, id).await?.export;
@@ -78,7 +78,7 @@ async fn test_page(
         name: export.name.to_string(),
         kind: export.kind.title(),
         path: access.path(&below),
-        tested,
+        connection_test,
         curl: AsCurl::new(service, [Call::post::<ChangeExports>("Test the export", api)]),
     };
     Ok(page_again(problems, &shown))

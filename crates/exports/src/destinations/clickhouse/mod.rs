@@ -3,12 +3,12 @@
 //! broken off is finished by whoever comes next.
 
 mod commit;
+mod connection_test;
 mod error;
 mod ledger;
 mod names;
 mod session;
 mod target;
-mod trial;
 mod upload;
 
 use async_trait::async_trait;
@@ -63,6 +63,6 @@ impl Deliver for ClickHouse {
     }
 
     async fn test(&self) -> Vec<Step> {
-        trial::run(&self.session, &self.table, &self.layout(Model::Events)).await
+        connection_test::run(&self.session, &self.table, &self.layout(Model::Events)).await
     }
 }

@@ -5,10 +5,10 @@
 
 mod answer;
 mod bucket;
+mod connection_test;
 mod connector;
 mod names;
 mod objects;
-mod trial;
 mod upload;
 
 use std::sync::Arc;
@@ -89,6 +89,6 @@ impl Deliver for Files {
     }
 
     async fn test(&self) -> Vec<Step> {
-        trial::steps(&*self.bucket, &self.options.prefix).await
+        connection_test::steps(&*self.bucket, &self.options.prefix).await
     }
 }

@@ -9,13 +9,13 @@ use crate::{Deliver, Delivery, Error, ExportsDeps, Receipt, Step, Upload, layout
 
 #[expect(clippy::unnecessary_wraps, reason = "others can fail to open")]
 pub(super) fn open(_: &NoOp, _: &ExportsDeps) -> Result<Box<dyn Deliver>, Error> {
-    Ok(Box::new(Nowhere))
+    Ok(Box::new(Discard))
 }
 
-struct Nowhere;
+struct Discard;
 
 #[async_trait]
-impl Deliver for Nowhere {
+impl Deliver for Discard {
     fn layout(&self, model: Model) -> Query {
         layout::files(model)
     }

@@ -1,9 +1,9 @@
 //! Delivers into a table of PostgreSQL: an interval is one transaction, and a ledger beside the table remembers it.
 
+mod connection_test;
 mod encode;
 mod statements;
 mod table;
-mod trial;
 mod upload;
 
 use async_trait::async_trait;
@@ -47,6 +47,6 @@ impl Deliver for Postgres {
     }
 
     async fn test(&self) -> Vec<Step> {
-        trial::run(&self.place, &self.deps, &self.table).await
+        connection_test::run(&self.place, &self.deps, &self.table).await
     }
 }

@@ -2,13 +2,13 @@
 //! locks and no COPY from the connection.
 
 mod column;
+mod connection_test;
 mod files;
 mod insert;
 mod source;
 mod statements;
 mod table;
 mod target;
-mod trial;
 mod upload;
 mod values;
 
@@ -79,6 +79,6 @@ impl Deliver for Redshift {
     }
 
     async fn test(&self) -> Vec<Step> {
-        trial::run(&self.0, &self.layout(Model::Events)).await
+        connection_test::run(&self.0, &self.layout(Model::Events)).await
     }
 }

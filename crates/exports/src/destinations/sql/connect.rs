@@ -57,7 +57,7 @@ impl Default for Limits {
 /// What opening a connection has come to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stage {
-    Reach,
+    Connect,
     Encrypt,
     SignIn,
     Done,
@@ -156,7 +156,7 @@ impl Session {
         let at = |stage: Stage| move |error: Error| (stage, error);
         let tls = place.tls(deps).map_err(at(Stage::Encrypt))?;
         let dialed = deps.dialer.connect(&place.host.to_string(), place.port).await;
-        let mut stream = dialed.map_err(|cause| (Stage::Reach, cause.into()))?;
+        let mut stream = dialed.map_err(|cause| (Stage::Connect, cause.into()))?;
         let too_slow = |cause| {
             let sentence = format!(
                 "the server did not accept the sign-in within {} seconds; check that it is a database and not overloaded",
@@ -401,7 +401,7 @@ mod tests {
         for host in ["10.0.0.1", "169.254.169.254", "::1", "0x0a.1", "::ffff:10.0.0.1"] {
             let place = place(host, 5432).unwrap();
             let (stage, error) = Session::open_by_stages(&place, &deps(), QUICK).await.err().unwrap();
-            assert_eq!(stage, Stage::Reach);
+            assert_eq!(stage, Stage::Connect);
             assert!(error.is_permanent, "{host}");
         }
     }

@@ -2,17 +2,17 @@
 
 pub(super) mod clean;
 mod connect;
+mod connection_test;
 mod error;
 mod messages;
 mod metered;
 mod name;
-mod trial;
 mod write;
 
 pub(super) use connect::{Copy, Endpoint, Limits, Parameters, Session};
+pub(super) use connection_test::{open_in_steps, sample};
 pub(super) use error::unsuited;
 pub(super) use name::{Name, Table};
-pub(super) use trial::{open_in_steps, sample};
 pub(super) use write::{TableWrite, is_merged};
 
 /// The table that remembers which intervals have arrived, in the same schema as the rows.

@@ -14,7 +14,7 @@ pub(crate) async fn open_in_steps(steps: &mut Steps, place: &Endpoint, deps: &Ex
     let opened = Session::open_by_stages(place, deps, Limits::default()).await;
     let reached = opened.as_ref().err().map_or(Stage::Done, |(stage, _)| *stage);
     let messages = [
-        (Stage::Reach, "connected"),
+        (Stage::Connect, "connected"),
         (Stage::Encrypt, "agreed"),
         (Stage::SignIn, "signed in"),
     ];

@@ -30,7 +30,7 @@ pub(super) async fn run(place: &Endpoint, deps: &ExportsDeps, target: &Table) ->
 
 async fn make(session: &Session, target: &Table, delivery: &Delivery) -> Result<(), Error> {
     session.run("start a transaction", BEGIN).await?;
-    // Nobody wants to wait for the result of a trial.
+    // Nobody wants to wait for the result of a connection test.
     session
         .run("start a transaction", "SET LOCAL lock_timeout = '5s'")
         .await?;

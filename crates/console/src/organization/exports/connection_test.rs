@@ -7,8 +7,8 @@ use exports::{Step, Verdict};
 use crate::show;
 
 #[derive(Template)]
-#[template(path = "organization/exports/tested.html")]
-pub(super) struct Tested {
+#[template(path = "organization/exports/connection_test.html")]
+pub(super) struct ConnectionTest {
     summary: &'static str,
     is_ok: bool,
     steps: Vec<Tried>,
@@ -17,7 +17,7 @@ pub(super) struct Tested {
 }
 
 /// Its template escapes what it holds.
-impl HtmlSafe for Tested {}
+impl HtmlSafe for ConnectionTest {}
 
 struct Tried {
     word: &'static str,
@@ -46,7 +46,7 @@ impl From<&Step> for Tried {
     }
 }
 
-impl Tested {
+impl ConnectionTest {
     pub(super) fn new(steps: &[Step]) -> Self {
         let is_ok = steps.iter().all(|step| step.verdict == Verdict::Passed);
         let summary = match steps {

@@ -1,0 +1,56 @@
+//! The permits that are kept for slow organizations. A person, with all of their organizations, has one of them at a time.
+
+use std::time::Instant;
+
+use service::Tenant;
+
+use super::speed_class::{Pass, SpeedClass, Work};
+use super::state::{Room, State};
+
+impl State {
+    /// The permits that are kept for slow organizations are for those that are looked for in that pass alone.
+    pub(super) fn room_in(&self, pass: Pass, tenant: Tenant, work: Work, now: Instant) -> Option<Room> {
+        if pass != Pass::OverdueSlow {
+            return self.room(tenant, work, now);
+        }
+        let mut kept = self.running.values().filter(|one| one.is_kept);
+        let has_one = kept.any(|one| one.tenant.shares_with(&tenant));
+        let is_free = !has_one && self.has_kept_room_for(self.standing(tenant.organization, now));
+        is_free.then_some(Room::Free)
+    }
+
+    /// Half of what is kept is not for the slowest, and one is for the least slow alone: a round of long calls would be long.
+    fn has_kept_room_for(&self, standing: SpeedClass) -> bool {
+        let most = (self.most / 7).max(2);
+        let of_class = |class: SpeedClass| {
+            self.running
+                .values()
+                .filter(|one| one.is_kept && one.standing >= class)
+                .count()
+        };
+        of_class(SpeedClass::Quick) < most
+            && (standing < SpeedClass::Slower || of_class(SpeedClass::Slower) < most - 1)
+            && (standing < SpeedClass::Slowest || of_class(SpeedClass::Slowest) < most / 2)
+    }
+
+    pub(super) fn keep(&mut self, number: u64) {
+        if let Some(one) = self.running.get_mut(&number) {
+            one.is_kept = true;
+        }
+    }
+
+    /// Whether slow ones who wait are to be looked for now.
+    pub(super) fn begin_slow_look(&mut self, takes_tasks: bool, now: Instant) -> bool {
+        self.is_use_in_slow_look(now) && self.looks(takes_tasks).begin_slow(now)
+    }
+
+    /// When slow ones are to be looked for; none while that is of no use.
+    pub(super) fn slow_look_at(&mut self, takes_tasks: bool, now: Instant) -> Option<Instant> {
+        self.is_use_in_slow_look(now)
+            .then(|| self.looks(takes_tasks).slow_at().unwrap_or(now))
+    }
+
+    fn is_use_in_slow_look(&self, now: Instant) -> bool {
+        !self.has_room_for_slowest(now) && self.has_kept_room_for(SpeedClass::Slow)
+    }
+}
