@@ -4,7 +4,7 @@
 
 Two set-ups, one after the other, all on loopback and in folders that are deleted afterwards:
 - several machines: three servers and two workers on one PostgreSQL and one ClickHouse, each behind a relay of its own that can
-  swallow what is sent. Kills, freezes and black holes at the same time, for MINUTES (16 by default).
+  swallow what is sent. Mixed requests first; then kills, freezes and black holes at the same time, for MINUTES (16 by default).
 - one machine: a server with SQLite, with kills, a clock that jumps, and backups that are restored, under load.
 Fails if something acknowledged is lost, delivered twice, or shown to somebody else, or if a recovery takes longer than 30 seconds.
 
@@ -40,6 +40,7 @@ CLICKHOUSE = ("hedge", "row")
 # A run is given to another worker when nothing was heard of its own for so long.
 LEASE = 30
 LONGEST_RECOVERY = 30
+MIXED, MIXED_CONNECTIONS = 100_000, 24
 KILLS, FREEZES, BLACK_HOLES, RESTORES = 200, 50, 20, 10
 JUMPS = ("+3s", "-3s", "+90s", "-90s", "+1h", "-1h", "+1d", "-1d", "+30d", "-30d")
 
@@ -315,6 +316,7 @@ def settings_of(folder, **more):
         "HEDGEROW_ALLOW_PRIVATE_NETWORKS": "127.0.0.0/8",
         "HEDGEROW_HEALTH_LISTEN": f"127.0.0.1:{free_port()}",
         "HEDGEROW_SHUTDOWN_DELAY": "0",
+        "HEDGEROW_HOURLY_LIMITS": "off",
         "HEDGEROW_LOG": "warn",
         "PATH": os.environ["PATH"],
     } | more
@@ -371,6 +373,64 @@ class ClickHouse:
         self.process.wait()
 
 
+class Mixed:
+    """Requests of many kinds to few organizations, from many connections to all servers: which statuses they get."""
+
+    EXPORT = {"name": "mixed", "interval": "hour", "destination": {"type": "NoOp", "config": {}}}
+
+    def __init__(self, ports):
+        self.ports, self.statuses, self.lock = ports, collections.Counter(), threading.Lock()
+        self.own = [ask(ports[0], "POST", "/api/organizations/", {"name": f"mixed {n}"}, KEY)[1]["id"] for n in range(4)]
+        self.made = {kind: [] for kind in ("batch_exports", "teams", "invites")}
+
+    def run(self, count):
+        threads = in_threads(*[(self.keep_asking, self.ports[n % len(self.ports)], count // MIXED_CONNECTIONS) for n in range(MIXED_CONNECTIONS)])
+        for thread in threads:
+            thread.join()
+        outcome = ", ".join(f"{count} {status}" for status, count in sorted(self.statuses.items()))
+        record("mixed requests at the same time", sum(self.statuses.values()), outcome, all(status < 500 for status in self.statuses))
+
+    def keep_asking(self, port, count):
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+        for _ in range(count):
+            method, path, body = self.request()
+            connection.request(method, path, json.dumps(body) if body else None, {"authorization": f"Bearer {KEY}", "content-type": "application/json"})
+            answer = connection.getresponse()
+            text = answer.read()
+            with self.lock:
+                self.statuses[answer.status] += 1
+            if answer.status == 201:
+                self.note(path, json.loads(text))
+        connection.close()
+
+    def note(self, path, made):
+        kind = path.split("/")[4] if path.count("/") == 5 else None
+        if kind in self.made:
+            self.made[kind].append(f"{path}{made['id']}/")
+
+    def request(self):
+        own = f"/api/organizations/{random.choice(self.own)}/"
+        kind = random.choice(list(self.made))
+        item = random.choice(self.made[kind] or [own])
+        # As many are deleted as are created, however few there are.
+        deleted = self.made[kind].pop() if len(self.made[kind]) > 20 else own + f"{kind}/0/"
+        bodies = {"batch_exports": self.EXPORT, "teams": {"name": "mixed"}, "invites": {"target_email": f"{uuid.uuid4()}@example.com"}}
+        return random.choice([
+            ("GET", own, None),
+            ("GET", item, None),
+            ("GET", f"{own}{kind}/", None),
+            ("GET", f"{own}activity/", None),
+            ("PATCH", own, {"name": f"mixed {random.random()}"}),
+            ("PATCH", item, {"name": f"mixed {random.random()}"}),
+            ("POST", f"{item}pause/", {}),
+            ("POST", f"{item}unpause/", {}),
+            ("POST", f"{own}{kind}/", bodies[kind]),
+            ("POST", f"{own}{kind}/", bodies[kind]),
+            ("DELETE", deleted, None),
+            ("PATCH", "/api/users/@me/", {"current_organization": own.split("/")[3]}),
+        ])
+
+
 def several_machines(binary, folder, minutes):
     postgres, clickhouse = Postgres(folder), ClickHouse(folder)
     root = folder / "exports"
@@ -392,6 +452,8 @@ def several_machines(binary, folder, minutes):
     receiver = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Receiver)
     in_threads((receiver.serve_forever,))
     tenants = [Tenant(lambda: [server.port for server in servers], name, receiver) for name in ("acme", "globex")]
+
+    Mixed([server.port for server in servers]).run(MIXED)
 
     ends = time.monotonic() + minutes * 60
     pause = minutes * 60 / 1.1

@@ -17,8 +17,8 @@ use serde_json::Value;
 use crate::outcome::Outcome;
 use crate::{checks, linting_cargo, process, say};
 
-/// More than this many failures are no coincidence.
-const MAX_RERUN: usize = 5;
+/// More than this many failures are no coincidence, however busy the machine.
+const MAX_RERUN: usize = 10;
 const AT_ONCE: usize = 2;
 /// Those that take longest. What begins last should be short, or one processor has nothing to do at the end.
 const LONG: [&str; 6] = ["exports", "api", "server", "apps", "events", "console"];
