@@ -1,5 +1,3 @@
-use aide::axum::ApiRouter;
-use aide::axum::routing::{delete_with, get_with, post_with};
 use axum::extract::State;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -19,21 +17,21 @@ use crate::http::operation::operation;
 use crate::http::page::{Listed, Paging};
 use crate::http::path::Id;
 use crate::http::reply::{NoContent, Reply, View};
-use crate::http::state::Api;
+use crate::http::routing::{Routes, delete, get, post};
 use crate::user::{Stamp, UserView};
 
 const TAG: &str = "Account";
 
-pub(crate) fn routes() -> ApiRouter<Api> {
-    ApiRouter::new()
-        .api_route(
+pub(crate) fn routes() -> Routes {
+    Routes::new()
+        .route(
             "/api/users/@me/",
-            get_with(retrieve, operation("users_me_retrieve", TAG, "Retrieve your account"))
-                .patch_with(update, operation("users_me_partial_update", TAG, "Update your account")),
+            get(retrieve, operation("users_me_retrieve", TAG, "Retrieve your account"))
+                .patch(update, operation("users_me_partial_update", TAG, "Update your account")),
         )
-        .api_route(
+        .route(
             "/api/users/@me/password/",
-            post_with(
+            post(
                 change_password,
                 operation(
                     "users_me_password",
@@ -42,9 +40,9 @@ pub(crate) fn routes() -> ApiRouter<Api> {
                 ),
             ),
         )
-        .api_route(
+        .route(
             "/api/users/@me/two_factor/",
-            post_with(
+            post(
                 begin,
                 operation(
                     "users_me_two_factor_create",
@@ -53,9 +51,9 @@ pub(crate) fn routes() -> ApiRouter<Api> {
                 ),
             ),
         )
-        .api_route(
+        .route(
             "/api/users/@me/two_factor/confirm/",
-            post_with(
+            post(
                 confirm,
                 operation(
                     "users_me_two_factor_confirm",
@@ -64,9 +62,9 @@ pub(crate) fn routes() -> ApiRouter<Api> {
                 ),
             ),
         )
-        .api_route(
+        .route(
             "/api/users/@me/two_factor/backup_codes/",
-            post_with(
+            post(
                 backup_codes,
                 operation(
                     "users_me_two_factor_backup_codes",
@@ -75,9 +73,9 @@ pub(crate) fn routes() -> ApiRouter<Api> {
                 ),
             ),
         )
-        .api_route(
+        .route(
             "/api/users/@me/two_factor/remove/",
-            post_with(
+            post(
                 remove,
                 operation(
                     "users_me_two_factor_remove",
@@ -86,9 +84,9 @@ pub(crate) fn routes() -> ApiRouter<Api> {
                 ),
             ),
         )
-        .api_route(
+        .route(
             "/api/users/@me/sessions/",
-            get_with(sessions, operation("users_me_sessions_list", TAG, "List your sessions")).delete_with(
+            get(sessions, operation("users_me_sessions_list", TAG, "List your sessions")).delete(
                 end_others,
                 operation(
                     "users_me_sessions_end_others",
@@ -97,9 +95,9 @@ pub(crate) fn routes() -> ApiRouter<Api> {
                 ),
             ),
         )
-        .api_route(
+        .route(
             "/api/users/@me/sessions/{id}/",
-            delete_with(end, operation("users_me_sessions_destroy", TAG, "Revoke a session")),
+            delete(end, operation("users_me_sessions_destroy", TAG, "Revoke a session")),
         )
 }
 

@@ -1,5 +1,3 @@
-use aide::axum::ApiRouter;
-use aide::axum::routing::get_with;
 use axum::extract::State;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -16,13 +14,13 @@ use crate::http::operation::operation;
 use crate::http::page::{Listed, Paging};
 use crate::http::query::Query;
 use crate::http::reply::View;
-use crate::http::state::Api;
+use crate::http::routing::{Routes, get};
 use crate::user::{Stamp, UserView};
 
-pub(crate) fn routes() -> ApiRouter<Api> {
-    ApiRouter::new().api_route(
+pub(crate) fn routes() -> Routes {
+    Routes::new().route(
         "/api/organizations/{organization_id}/activity/",
-        get_with(
+        get(
             list,
             operation(
                 "activity_list",

@@ -1,5 +1,3 @@
-use aide::axum::ApiRouter;
-use aide::axum::routing::{get_with, post_with};
 use axum::extract::State;
 use exports::Exports;
 use schemars::JsonSchema;
@@ -17,23 +15,23 @@ use crate::http::operation::operation;
 use crate::http::page::{Listed, Paging};
 use crate::http::path::Id;
 use crate::http::reply::{Created, NoContent, Reply};
-use crate::http::state::Api;
+use crate::http::routing::{Routes, get, post};
 
 pub(crate) const TAG: &str = "Batch exports";
 
-pub(crate) fn routes() -> ApiRouter<Api> {
-    ApiRouter::new()
-        .api_route(
+pub(crate) fn routes() -> Routes {
+    Routes::new()
+        .route(
             "/api/organizations/{organization_id}/batch_exports/",
-            get_with(
+            get(
                 list,
                 operation("batch_exports_list", TAG, "List batch exports, newest first"),
             )
-            .post_with(create, operation("batch_exports_create", TAG, "Create a batch export")),
+            .post(create, operation("batch_exports_create", TAG, "Create a batch export")),
         )
-        .api_route(
+        .route(
             "/api/organizations/{organization_id}/batch_exports/test/",
-            post_with(
+            post(
                 test_new,
                 operation(
                     "batch_exports_test_destination",
@@ -42,17 +40,17 @@ pub(crate) fn routes() -> ApiRouter<Api> {
                 ),
             ),
         )
-        .api_route(
+        .route(
             "/api/organizations/{organization_id}/batch_exports/{id}/",
-            get_with(
+            get(
                 retrieve,
                 operation("batch_exports_retrieve", TAG, "Retrieve a batch export"),
             )
-            .patch_with(
+            .patch(
                 update,
                 operation("batch_exports_partial_update", TAG, "Update a batch export"),
             )
-            .delete_with(
+            .delete(
                 destroy,
                 operation("batch_exports_destroy", TAG, "Delete a batch export and its runs"),
             ),
@@ -60,25 +58,25 @@ pub(crate) fn routes() -> ApiRouter<Api> {
         .merge(actions())
 }
 
-fn actions() -> ApiRouter<Api> {
-    ApiRouter::new()
-        .api_route(
+fn actions() -> Routes {
+    Routes::new()
+        .route(
             "/api/organizations/{organization_id}/batch_exports/{id}/pause/",
-            post_with(
+            post(
                 pause,
                 operation("batch_exports_pause_create", TAG, "Pause a batch export"),
             ),
         )
-        .api_route(
+        .route(
             "/api/organizations/{organization_id}/batch_exports/{id}/unpause/",
-            post_with(
+            post(
                 unpause,
                 operation("batch_exports_unpause_create", TAG, "Unpause a batch export"),
             ),
         )
-        .api_route(
+        .route(
             "/api/organizations/{organization_id}/batch_exports/{id}/backfill/",
-            post_with(
+            post(
                 backfill,
                 operation(
                     "batch_exports_backfill_create",
@@ -87,9 +85,9 @@ fn actions() -> ApiRouter<Api> {
                 ),
             ),
         )
-        .api_route(
+        .route(
             "/api/organizations/{organization_id}/batch_exports/{id}/test/",
-            post_with(
+            post(
                 test,
                 operation(
                     "batch_exports_test",
@@ -98,9 +96,9 @@ fn actions() -> ApiRouter<Api> {
                 ),
             ),
         )
-        .api_route(
+        .route(
             "/api/organizations/{organization_id}/batch_exports/{id}/preview/",
-            get_with(
+            get(
                 preview,
                 operation(
                     "batch_exports_preview",

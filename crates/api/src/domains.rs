@@ -1,5 +1,3 @@
-use aide::axum::ApiRouter;
-use aide::axum::routing::{get_with, post_with};
 use axum::extract::State;
 use identity::{Identity, MetadataSource, Step, Verdict};
 use schemars::JsonSchema;
@@ -19,44 +17,44 @@ use crate::http::operation::operation;
 use crate::http::page::{Listed, Paging};
 use crate::http::path::Id;
 use crate::http::reply::{Created, NoContent, Reply, View};
-use crate::http::state::Api;
+use crate::http::routing::{Routes, get, post};
 use crate::user::Stamp;
 
 const TAG: &str = "Domains";
 
-pub(crate) fn routes() -> ApiRouter<Api> {
-    ApiRouter::new()
-        .api_route(
+pub(crate) fn routes() -> Routes {
+    Routes::new()
+        .route(
             "/api/organizations/{organization_id}/domains/",
-            get_with(list, operation("domains_list", TAG, "List domains by name"))
-                .post_with(create, operation("domains_create", TAG, "Add a domain")),
+            get(list, operation("domains_list", TAG, "List domains by name"))
+                .post(create, operation("domains_create", TAG, "Add a domain")),
         )
-        .api_route(
+        .route(
             "/api/organizations/{organization_id}/domains/{id}/",
-            get_with(retrieve, operation("domains_retrieve", TAG, "Retrieve a domain"))
-                .patch_with(
+            get(retrieve, operation("domains_retrieve", TAG, "Retrieve a domain"))
+                .patch(
                     update,
                     operation("domains_partial_update", TAG, "Update a domain's sign-in settings"),
                 )
-                .delete_with(destroy, operation("domains_destroy", TAG, "Remove a domain")),
+                .delete(destroy, operation("domains_destroy", TAG, "Remove a domain")),
         )
-        .api_route(
+        .route(
             "/api/organizations/{organization_id}/domains/{id}/verify/",
-            post_with(
+            post(
                 verify,
                 operation("domains_verify", TAG, "Verify a domain by its DNS record"),
             ),
         )
-        .api_route(
+        .route(
             "/api/organizations/{organization_id}/domains/{id}/test/",
-            post_with(
+            post(
                 test,
                 operation("domains_test", TAG, "Run diagnostics on a domain's sign-in setup"),
             ),
         )
-        .api_route(
+        .route(
             "/api/organizations/{organization_id}/domains/{id}/import_metadata/",
-            post_with(
+            post(
                 import,
                 operation(
                     "domains_import_metadata",
@@ -65,9 +63,9 @@ pub(crate) fn routes() -> ApiRouter<Api> {
                 ),
             ),
         )
-        .api_route(
+        .route(
             "/api/organizations/{organization_id}/domains/{id}/attempts/",
-            get_with(
+            get(
                 attempts,
                 operation(
                     "domains_attempts_list",
@@ -76,9 +74,9 @@ pub(crate) fn routes() -> ApiRouter<Api> {
                 ),
             ),
         )
-        .api_route(
+        .route(
             "/api/organizations/{organization_id}/recovery_codes/",
-            post_with(
+            post(
                 recovery_codes,
                 operation(
                     "recovery_codes_create",

@@ -1,7 +1,5 @@
 //! What is below an export: its runs, their logs, its backfills.
 
-use aide::axum::ApiRouter;
-use aide::axum::routing::{get_with, post_with};
 use axum::extract::State;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -22,7 +20,7 @@ use crate::http::page::{Listed, Paging};
 use crate::http::path::Id;
 use crate::http::query::Query;
 use crate::http::reply::{Created, Reply, View};
-use crate::http::state::Api;
+use crate::http::routing::{Routes, get, post};
 use crate::user::Stamp;
 
 macro_rules! export {
@@ -31,33 +29,33 @@ macro_rules! export {
     };
 }
 
-pub(crate) fn routes() -> ApiRouter<Api> {
-    ApiRouter::new()
-        .api_route(
+pub(crate) fn routes() -> Routes {
+    Routes::new()
+        .route(
             export!("runs/"),
-            get_with(
+            get(
                 list,
                 operation("batch_export_runs_list", TAG, "List runs, newest first"),
             ),
         )
-        .api_route(
+        .route(
             export!("runs/{run_id}/"),
-            get_with(retrieve, operation("batch_export_runs_retrieve", TAG, "Retrieve a run")),
+            get(retrieve, operation("batch_export_runs_retrieve", TAG, "Retrieve a run")),
         )
-        .api_route(
+        .route(
             export!("runs/{run_id}/retry/"),
-            post_with(
+            post(
                 retry,
                 operation("batch_export_runs_retry", TAG, "Re-run a run's interval"),
             ),
         )
-        .api_route(
+        .route(
             export!("runs/{run_id}/cancel/"),
-            post_with(cancel, operation("batch_export_runs_cancel", TAG, "Cancel a run")),
+            post(cancel, operation("batch_export_runs_cancel", TAG, "Cancel a run")),
         )
-        .api_route(
+        .route(
             export!("runs/{run_id}/logs/"),
-            get_with(
+            get(
                 run_logs,
                 operation(
                     "batch_export_runs_logs_list",
@@ -66,9 +64,9 @@ pub(crate) fn routes() -> ApiRouter<Api> {
                 ),
             ),
         )
-        .api_route(
+        .route(
             export!("logs/"),
-            get_with(
+            get(
                 logs,
                 operation(
                     "batch_exports_logs_list",
@@ -80,15 +78,15 @@ pub(crate) fn routes() -> ApiRouter<Api> {
         .merge(backfill_routes())
 }
 
-fn backfill_routes() -> ApiRouter<Api> {
-    ApiRouter::new()
-        .api_route(
+fn backfill_routes() -> Routes {
+    Routes::new()
+        .route(
             export!("backfills/"),
-            get_with(
+            get(
                 backfills,
                 operation("batch_export_backfills_list", TAG, "List backfills, newest first"),
             )
-            .post_with(
+            .post(
                 create_backfill,
                 operation(
                     "batch_export_backfills_create",
@@ -97,9 +95,9 @@ fn backfill_routes() -> ApiRouter<Api> {
                 ),
             ),
         )
-        .api_route(
+        .route(
             export!("backfills/{backfill_id}/"),
-            get_with(
+            get(
                 backfill,
                 operation(
                     "batch_export_backfills_retrieve",
@@ -108,9 +106,9 @@ fn backfill_routes() -> ApiRouter<Api> {
                 ),
             ),
         )
-        .api_route(
+        .route(
             export!("backfills/{backfill_id}/cancel/"),
-            post_with(
+            post(
                 cancel_backfill,
                 operation(
                     "batch_export_backfills_cancel",

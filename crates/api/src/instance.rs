@@ -1,7 +1,5 @@
 //! What concerns the whole instance, for its operators.
 
-use aide::axum::ApiRouter;
-use aide::axum::routing::{delete_with, get_with, patch_with};
 use axum::extract::State;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -18,34 +16,34 @@ use crate::http::operation::operation;
 use crate::http::page::{Listed, Paging};
 use crate::http::path::Id;
 use crate::http::reply::{Created, NoContent, Reply, View};
-use crate::http::state::Api;
+use crate::http::routing::{Routes, delete, get, patch};
 use crate::user::{Stamp, UserView};
 
 const TAG: &str = "Instance";
 
-pub(crate) fn routes() -> ApiRouter<Api> {
-    ApiRouter::new()
-        .api_route(
+pub(crate) fn routes() -> Routes {
+    Routes::new()
+        .route(
             "/api/instance/operators/",
-            get_with(
+            get(
                 operators,
                 operation("instance_operators_list", TAG, "List the operators of this instance"),
             )
-            .post_with(
+            .post(
                 add_operator,
                 operation("instance_operators_create", TAG, "Add an operator"),
             ),
         )
-        .api_route(
+        .route(
             "/api/instance/operators/{user__uuid}/",
-            delete_with(
+            delete(
                 remove_operator,
                 operation("instance_operators_destroy", TAG, "Remove an operator"),
             ),
         )
-        .api_route(
+        .route(
             "/api/instance/organizations/",
-            get_with(
+            get(
                 organizations,
                 operation(
                     "instance_organizations_list",
@@ -54,9 +52,9 @@ pub(crate) fn routes() -> ApiRouter<Api> {
                 ),
             ),
         )
-        .api_route(
+        .route(
             "/api/instance/organizations/{id}/",
-            patch_with(
+            patch(
                 update_organization,
                 operation(
                     "instance_organizations_partial_update",

@@ -1,5 +1,3 @@
-use aide::axum::ApiRouter;
-use aide::axum::routing::{delete_with, get_with, post_with};
 use axum::extract::{FromRequestParts, State};
 use axum::http::request::Parts;
 use schemars::JsonSchema;
@@ -17,32 +15,33 @@ use crate::http::operation::operation;
 use crate::http::page::{Listed, Paging};
 use crate::http::path::Id;
 use crate::http::reply::{Created, NoContent, Reply, View};
+use crate::http::routing::{Routes, delete, get, post};
 use crate::http::state::Api;
 use crate::user::{Stamp, UserView};
 
 const TAG: &str = "Invites";
 
-pub(crate) fn routes() -> ApiRouter<Api> {
-    ApiRouter::new()
-        .api_route(
+pub(crate) fn routes() -> Routes {
+    Routes::new()
+        .route(
             "/api/organizations/{organization_id}/invites/",
-            get_with(list, operation("invites_list", TAG, "List invites, newest first"))
-                .post_with(create, operation("invites_create", TAG, "Create an invite")),
+            get(list, operation("invites_list", TAG, "List invites, newest first"))
+                .post(create, operation("invites_create", TAG, "Create an invite")),
         )
-        .api_route(
+        .route(
             "/api/organizations/{organization_id}/invites/bulk/",
-            post_with(
+            post(
                 bulk,
                 operation("invites_bulk", TAG, "Create several invites, all or none"),
             ),
         )
-        .api_route(
+        .route(
             "/api/organizations/{organization_id}/invites/{id}/",
-            delete_with(destroy, operation("invites_destroy", TAG, "Revoke an invite")),
+            delete(destroy, operation("invites_destroy", TAG, "Revoke an invite")),
         )
-        .api_route(
+        .route(
             "/api/organizations/{organization_id}/invites/{id}/resend/",
-            post_with(
+            post(
                 resend,
                 operation("invites_resend", TAG, "Resend an invite with a new link and expiration"),
             ),

@@ -1,5 +1,3 @@
-use aide::axum::ApiRouter;
-use aide::axum::routing::{get_with, post_with};
 use axum::extract::{FromRequestParts, State};
 use axum::http::request::Parts;
 use schemars::JsonSchema;
@@ -20,20 +18,21 @@ use crate::http::operation::operation;
 use crate::http::page::{Listed, Paging};
 use crate::http::path::{Id, KeyRef};
 use crate::http::reply::{Created, NoContent, Reply, View};
+use crate::http::routing::{Routes, get, post};
 use crate::http::state::Api;
 use crate::user::Stamp;
 
 const TAG: &str = "Personal API keys";
 
-pub(crate) fn routes() -> ApiRouter<Api> {
-    ApiRouter::new()
-        .api_route(
+pub(crate) fn routes() -> Routes {
+    Routes::new()
+        .route(
             "/api/personal_api_keys/",
-            get_with(
+            get(
                 list,
                 operation("personal_api_keys_list", TAG, "List your API keys, newest first"),
             )
-            .post_with(
+            .post(
                 create,
                 operation(
                     "personal_api_keys_create",
@@ -42,9 +41,9 @@ pub(crate) fn routes() -> ApiRouter<Api> {
                 ),
             ),
         )
-        .api_route(
+        .route(
             "/api/personal_api_keys/{id}/",
-            get_with(
+            get(
                 retrieve,
                 operation(
                     "personal_api_keys_retrieve",
@@ -52,18 +51,18 @@ pub(crate) fn routes() -> ApiRouter<Api> {
                     "Retrieve an API key; a key can retrieve itself",
                 ),
             )
-            .patch_with(
+            .patch(
                 update,
                 operation("personal_api_keys_partial_update", TAG, "Update an API key"),
             )
-            .delete_with(
+            .delete(
                 destroy,
                 operation("personal_api_keys_destroy", TAG, "Delete an API key"),
             ),
         )
-        .api_route(
+        .route(
             "/api/personal_api_keys/{id}/roll/",
-            post_with(
+            post(
                 roll,
                 operation(
                     "personal_api_keys_roll",

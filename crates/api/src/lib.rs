@@ -46,7 +46,8 @@ pub use openapi::spec;
 pub fn router(identity: Identity, exports: Exports, apps: Apps, settings: Settings, pages: Option<Router>) -> Router {
     let cors = cors(&settings.cors_origins);
     let api = Api::new(identity, exports, apps, settings);
-    let router = Router::from(routes::routes())
+    let router = routes::routes()
+        .router()
         .route("/api/schema/", get(openapi::serve))
         .route("/api/docs/", get(openapi::page))
         .method_not_allowed_fallback(method_not_allowed)

@@ -1,5 +1,3 @@
-use aide::axum::ApiRouter;
-use aide::axum::routing::{get_with, patch_with};
 use axum::extract::State;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -17,27 +15,27 @@ use crate::http::page::{Listed, Paging};
 use crate::http::path::Id;
 use crate::http::query::Query;
 use crate::http::reply::{NoContent, Reply, View};
-use crate::http::state::Api;
+use crate::http::routing::{Routes, get, patch};
 use crate::user::{Stamp, UserView};
 
 const TAG: &str = "Members";
 
-pub(crate) fn routes() -> ApiRouter<Api> {
-    ApiRouter::new()
-        .api_route(
+pub(crate) fn routes() -> Routes {
+    Routes::new()
+        .route(
             "/api/organizations/{organization_id}/members/",
-            get_with(
+            get(
                 list,
                 operation("members_list", TAG, "List the members of an organization, newest first"),
             ),
         )
-        .api_route(
+        .route(
             "/api/organizations/{organization_id}/members/{user__uuid}/",
-            patch_with(
+            patch(
                 update,
                 operation("members_partial_update", TAG, "Update a member's role"),
             )
-            .delete_with(
+            .delete(
                 destroy,
                 operation("members_destroy", TAG, "Remove a member, or leave the organization"),
             ),

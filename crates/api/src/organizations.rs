@@ -1,5 +1,3 @@
-use aide::axum::ApiRouter;
-use aide::axum::routing::get_with;
 use axum::extract::State;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -15,21 +13,21 @@ use crate::http::error::Problem;
 use crate::http::operation::operation;
 use crate::http::page::{Listed, Paging};
 use crate::http::reply::{Created, NoContent, Reply, View};
-use crate::http::state::Api;
+use crate::http::routing::{Routes, get};
 use crate::teams::TeamView;
 use crate::user::Stamp;
 
 const TAG: &str = "Organizations";
 
-pub(crate) fn routes() -> ApiRouter<Api> {
-    ApiRouter::new()
-        .api_route(
+pub(crate) fn routes() -> Routes {
+    Routes::new()
+        .route(
             "/api/organizations/",
-            get_with(
+            get(
                 list,
                 operation("organizations_list", TAG, "List your organizations, newest first"),
             )
-            .post_with(
+            .post(
                 create,
                 operation(
                     "organizations_create",
@@ -38,17 +36,17 @@ pub(crate) fn routes() -> ApiRouter<Api> {
                 ),
             ),
         )
-        .api_route(
+        .route(
             "/api/organizations/{id}/",
-            get_with(
+            get(
                 retrieve,
                 operation("organizations_retrieve", TAG, "Retrieve an organization"),
             )
-            .patch_with(
+            .patch(
                 update,
                 operation("organizations_partial_update", TAG, "Update an organization"),
             )
-            .delete_with(
+            .delete(
                 destroy,
                 operation(
                     "organizations_destroy",

@@ -1,16 +1,14 @@
 //! The operations of the API.
 
-use aide::axum::ApiRouter;
-
-use crate::http::state::Api;
+use crate::http::routing::Routes;
 use crate::{
     account, activity, batch_exports, domains, export_runs, instance, invites, keys, members, organizations, pipeline,
     sign_in, signup, teams,
 };
 
 /// One line a resource: everything else about it is in its own file.
-pub(crate) fn routes() -> ApiRouter<Api> {
-    ApiRouter::new()
+pub(crate) fn routes() -> Routes {
+    Routes::new()
         .merge(organizations::routes())
         .merge(teams::routes())
         .merge(members::routes())

@@ -1,6 +1,4 @@
 use aide::OperationOutput;
-use aide::axum::ApiRouter;
-use aide::axum::routing::post_with;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use identity::cookies;
@@ -18,27 +16,27 @@ use crate::http::error::Problem;
 use crate::http::operation::operation;
 use crate::http::path::{Id, Token};
 use crate::http::reply::{NoContent, Reply, View};
-use crate::http::state::Api;
+use crate::http::routing::{Routes, post};
 use crate::user::UserView;
 
 const TAG: &str = "Sign-in";
 
-pub(crate) fn routes() -> ApiRouter<Api> {
-    ApiRouter::new()
-        .api_route(
+pub(crate) fn routes() -> Routes {
+    Routes::new()
+        .route(
             "/api/login/",
-            post_with(sign_in, operation("login", TAG, "Sign in with a password")),
+            post(sign_in, operation("login", TAG, "Sign in with a password")),
         )
-        .api_route(
+        .route(
             "/api/login/token/",
-            post_with(
+            post(
                 second_factor,
                 operation("login_token", TAG, "Complete a sign-in with a two-factor code"),
             ),
         )
-        .api_route(
+        .route(
             "/api/login/precheck/",
-            post_with(
+            post(
                 precheck,
                 operation(
                     "login_precheck",
@@ -47,31 +45,28 @@ pub(crate) fn routes() -> ApiRouter<Api> {
                 ),
             ),
         )
-        .api_route(
+        .route(
             "/api/login/recovery/",
-            post_with(
+            post(
                 recovery,
                 operation("login_recovery", TAG, "Sign in as an owner with a recovery code"),
             ),
         )
-        .api_route(
+        .route(
             "/api/login/confirm/",
-            post_with(
+            post(
                 confirm,
                 operation("login_confirm", TAG, "Reauthenticate before sensitive changes"),
             ),
         )
-        .api_route(
-            "/api/logout/",
-            post_with(sign_out, operation("logout", TAG, "Sign out")),
-        )
-        .api_route(
+        .route("/api/logout/", post(sign_out, operation("logout", TAG, "Sign out")))
+        .route(
             "/api/reset/",
-            post_with(ask_for_reset, operation("reset", TAG, "Request a password reset email")),
+            post(ask_for_reset, operation("reset", TAG, "Request a password reset email")),
         )
-        .api_route(
+        .route(
             "/api/reset/{token}/",
-            post_with(
+            post(
                 reset,
                 operation("reset_password", TAG, "Reset a password with a reset link"),
             ),

@@ -1,5 +1,3 @@
-use aide::axum::ApiRouter;
-use aide::axum::routing::get_with;
 use axum::extract::State;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -15,19 +13,19 @@ use crate::http::error::Problem;
 use crate::http::operation::operation;
 use crate::http::path::{Id, Token};
 use crate::http::reply::{Created, Reply, View};
-use crate::http::state::Api;
+use crate::http::routing::{Routes, get};
 use crate::user::UserView;
 
 const TAG: &str = "Invites";
 
-pub(crate) fn routes() -> ApiRouter<Api> {
-    ApiRouter::new().api_route(
+pub(crate) fn routes() -> Routes {
+    Routes::new().route(
         "/api/signup/{token}/",
-        get_with(
+        get(
             retrieve,
             operation("signup_retrieve", TAG, "Retrieve an invite by its link"),
         )
-        .post_with(accept, operation("signup_create", TAG, "Accept an invite")),
+        .post(accept, operation("signup_create", TAG, "Accept an invite")),
     )
 }
 

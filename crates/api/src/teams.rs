@@ -1,5 +1,3 @@
-use aide::axum::ApiRouter;
-use aide::axum::routing::get_with;
 use axum::extract::State;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -16,26 +14,26 @@ use crate::http::operation::operation;
 use crate::http::page::{Listed, Paging};
 use crate::http::path::Id;
 use crate::http::reply::{Created, NoContent, Reply, View};
-use crate::http::state::Api;
+use crate::http::routing::{Routes, get};
 use crate::user::Stamp;
 
 const TAG: &str = "Teams";
 
-pub(crate) fn routes() -> ApiRouter<Api> {
-    ApiRouter::new()
-        .api_route(
+pub(crate) fn routes() -> Routes {
+    Routes::new()
+        .route(
             "/api/organizations/{organization_id}/teams/",
-            get_with(
+            get(
                 list,
                 operation("teams_list", TAG, "List the teams of an organization, oldest first"),
             )
-            .post_with(create, operation("teams_create", TAG, "Create a team")),
+            .post(create, operation("teams_create", TAG, "Create a team")),
         )
-        .api_route(
+        .route(
             "/api/organizations/{organization_id}/teams/{id}/",
-            get_with(retrieve, operation("teams_retrieve", TAG, "Retrieve a team"))
-                .patch_with(update, operation("teams_partial_update", TAG, "Update a team"))
-                .delete_with(
+            get(retrieve, operation("teams_retrieve", TAG, "Retrieve a team"))
+                .patch(update, operation("teams_partial_update", TAG, "Update a team"))
+                .delete(
                     destroy,
                     operation("teams_destroy", TAG, "Delete a team; the last one cannot be deleted"),
                 ),

@@ -64,8 +64,8 @@ impl<P: Permission> FromRequestParts<Api> for Allowed<P> {
         let mut caller = allowed.map_err(|error| api.refuse(parts, error))?;
         let (user, key) = (caller.user, caller.actor.key);
         let (organization, restrictions) = (caller.organization, caller.restrictions.clone());
-        let place = move || format!("{organization} {}", limits(&restrictions));
-        admit(parts, api, user, key, place, &mut caller.actor_mut().request).await?;
+        let place = || format!("{organization} {}", limits(&restrictions));
+        admit(parts, api, (user, key), &place, &mut caller.actor_mut().request).await?;
         Ok(Self(caller))
     }
 }
@@ -78,15 +78,8 @@ impl<P: Permission> FromRequestParts<Api> for Principal<P> {
         let principal = api.service.principal::<P>(credential, request).await;
         let mut principal = principal.map_err(|error| api.refuse(parts, error))?;
         let (user, key, restrictions) = (principal.user, principal.actor.key, principal.restrictions.clone());
-        admit(
-            parts,
-            api,
-            user,
-            key,
-            || limits(&restrictions),
-            &mut principal.actor.request,
-        )
-        .await?;
+        let place = || limits(&restrictions);
+        admit(parts, api, (user, key), &place, &mut principal.actor.request).await?;
         Ok(Self(principal))
     }
 }
@@ -106,7 +99,8 @@ impl FromRequestParts<Api> for Person {
             Credential::Session(token) => {
                 let signed_in = api.service.signed_in(token, request(parts)).await;
                 let mut person = signed_in.map_err(|error| api.refuse(parts, error))?;
-                admit(parts, api, person.user, None, String::new, &mut person.actor.request).await?;
+                let whose = (person.user, None);
+                admit(parts, api, whose, &String::new, &mut person.actor.request).await?;
                 Ok(Self(person))
             }
         }
@@ -196,9 +190,8 @@ impl Api {
 async fn admit(
     parts: &Parts,
     api: &Api,
-    user: UserId,
-    key: Option<KeyId>,
-    place: impl FnOnce() -> String,
+    (user, key): (UserId, Option<KeyId>),
+    place: &(dyn Fn() -> String + Sync),
     request: &mut Request,
 ) -> Result<(), EarlyResponse> {
     let context = RequestContext::of(parts);

@@ -167,7 +167,7 @@ pub(crate) async fn claim(
     parts: &Parts,
     api: &Api,
     user: UserId,
-    place: impl FnOnce() -> String,
+    place: &(dyn Fn() -> String + Sync),
     context: &RequestContext,
 ) -> Result<Option<Claim>, EarlyResponse> {
     let Some(wanted) = parts.extensions.get::<Wanted>() else {

@@ -25,6 +25,7 @@ pub(crate) mod rendering;
 pub(crate) mod repeat;
 pub(crate) mod reply;
 pub(crate) mod response_memory;
+pub(crate) mod routing;
 pub(crate) mod schema;
 pub(crate) mod settings;
 pub(crate) mod state;

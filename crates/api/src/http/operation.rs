@@ -4,13 +4,21 @@ use aide::openapi::Operation;
 use aide::transform::TransformOperation;
 use serde_json::Value;
 
-/// Names an operation. Everything else about it is read off the handler's signature.
-pub(crate) fn operation(
+/// How an operation is called. Everything else about it is read off the handler's signature.
+pub(crate) struct Named {
     id: &'static str,
     tag: &'static str,
     summary: &'static str,
-) -> impl FnOnce(TransformOperation<'_>) -> TransformOperation<'_> {
-    move |operation| operation.id(id).tag(tag).summary(summary)
+}
+
+pub(crate) fn operation(id: &'static str, tag: &'static str, summary: &'static str) -> Named {
+    Named { id, tag, summary }
+}
+
+impl Named {
+    pub(crate) fn name(self, operation: TransformOperation<'_>) -> TransformOperation<'_> {
+        operation.id(self.id).tag(self.tag).summary(self.summary)
+    }
 }
 
 /// The generator of the spec looks for these notes.

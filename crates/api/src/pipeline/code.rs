@@ -23,17 +23,17 @@ use crate::http::reply::Reply;
 
 macro_rules! routes {
     ($in:ty, $name:literal) => {
-        ApiRouter::<Api>::new()
-            .api_route(
+        Routes::new()
+            .route(
                 below!($name, "{id}/check_for_updates/"),
-                get_with(
+                get(
                     code::check_for_updates::<$in>,
                     operation(concat!($name, "_check_for_updates_retrieve"), TAG, "Check for updates"),
                 ),
             )
-            .api_route(
+            .route(
                 below!($name, "{id}/source/"),
-                get_with(
+                get(
                     code::source::<$in>,
                     operation(
                         concat!($name, "_source_retrieve"),
@@ -42,9 +42,9 @@ macro_rules! routes {
                     ),
                 ),
             )
-            .api_route(
+            .route(
                 below!($name, "{id}/update_source/"),
-                patch_with(
+                patch(
                     code::update_source::<$in>,
                     operation(
                         concat!($name, "_update_source_partial_update"),
@@ -53,9 +53,9 @@ macro_rules! routes {
                     ),
                 ),
             )
-            .api_route(
+            .route(
                 below!($name, "{id}/upgrade/"),
-                post_with(
+                post(
                     code::upgrade::<$in>,
                     operation(
                         concat!($name, "_upgrade_create"),
@@ -63,14 +63,14 @@ macro_rules! routes {
                         "Upgrade to the latest tag, or to a given tag",
                     ),
                 )
-                .get_with(
+                .get(
                     code::preview_upgrade::<$in>,
                     operation(concat!($name, "_upgrade_retrieve"), TAG, "Preview an upgrade"),
                 ),
             )
-            .api_route(
+            .route(
                 below!($name, "{id}/rollback/"),
-                post_with(
+                post(
                     code::roll_back::<$in>,
                     operation(
                         concat!($name, "_rollback_create"),
@@ -79,9 +79,9 @@ macro_rules! routes {
                     ),
                 ),
             )
-            .api_route(
+            .route(
                 below!($name, "{id}/versions/"),
-                get_with(
+                get(
                     code::versions::<$in>,
                     operation(
                         concat!($name, "_versions_list"),

@@ -25,10 +25,10 @@ use crate::user::Stamp;
 
 macro_rules! routes {
     ($in:ty, $name:literal) => {
-        ApiRouter::<Api>::new()
-            .api_route(
+        Routes::new()
+            .route(
                 below!($name, "{id}/configs/"),
-                get_with(
+                get(
                     configs::list::<$in>,
                     operation(
                         concat!($name, "_configs_list"),
@@ -36,7 +36,7 @@ macro_rules! routes {
                         "List configurations, oldest first",
                     ),
                 )
-                .post_with(
+                .post(
                     configs::create::<$in>,
                     operation(
                         concat!($name, "_configs_create"),
@@ -45,13 +45,13 @@ macro_rules! routes {
                     ),
                 ),
             )
-            .api_route(
+            .route(
                 below!($name, "{id}/configs/{config_id}/"),
-                get_with(
+                get(
                     configs::retrieve::<$in>,
                     operation(concat!($name, "_configs_retrieve"), TAG, "Retrieve a configuration"),
                 )
-                .patch_with(
+                .patch(
                     configs::update::<$in>,
                     operation(
                         concat!($name, "_configs_partial_update"),
@@ -59,14 +59,14 @@ macro_rules! routes {
                         "Update, enable or disable a configuration",
                     ),
                 )
-                .delete_with(
+                .delete(
                     configs::destroy::<$in>,
                     operation(concat!($name, "_configs_destroy"), TAG, "Delete a configuration"),
                 ),
             )
-            .api_route(
+            .route(
                 below!($name, "{id}/configs/{config_id}/hosts/"),
-                get_with(
+                get(
                     configs::hosts::<$in>,
                     operation(
                         concat!($name, "_configs_hosts_list"),
@@ -75,9 +75,9 @@ macro_rules! routes {
                     ),
                 ),
             )
-            .api_route(
+            .route(
                 below!($name, "{id}/configs/{config_id}/upgrade/"),
-                get_with(
+                get(
                     configs::preview_upgrade::<$in>,
                     operation(
                         concat!($name, "_configs_upgrade_retrieve"),
@@ -85,7 +85,7 @@ macro_rules! routes {
                         "Compare a configuration's version with the app's latest version",
                     ),
                 )
-                .post_with(
+                .post(
                     configs::upgrade::<$in>,
                     operation(
                         concat!($name, "_configs_upgrade_create"),
@@ -94,9 +94,9 @@ macro_rules! routes {
                     ),
                 ),
             )
-            .api_route(
+            .route(
                 below!($name, "{id}/configs/{config_id}/logs/"),
-                get_with(
+                get(
                     configs::logs::<$in>,
                     operation(
                         concat!($name, "_configs_logs_list"),

@@ -21,10 +21,10 @@ use crate::http::reply::{Reply, View};
 
 macro_rules! routes {
     ($in:ty, $name:literal) => {
-        ApiRouter::<Api>::new()
-            .api_route(
+        Routes::new()
+            .route(
                 below!($name, "activity/"),
-                get_with(
+                get(
                     gathered::activity::<$in>,
                     operation(
                         concat!($name, "_activity_retrieve"),
@@ -33,9 +33,9 @@ macro_rules! routes {
                     ),
                 ),
             )
-            .api_route(
+            .route(
                 below!($name, "unused/"),
-                get_with(
+                get(
                     gathered::unused::<$in>,
                     operation(
                         concat!($name, "_unused_retrieve"),
@@ -44,9 +44,9 @@ macro_rules! routes {
                     ),
                 ),
             )
-            .api_route(
+            .route(
                 below!($name, "repository/"),
-                get_with(
+                get(
                     gathered::repository::<$in>,
                     operation(
                         concat!($name, "_repository_retrieve"),
@@ -55,9 +55,9 @@ macro_rules! routes {
                     ),
                 ),
             )
-            .api_route(
+            .route(
                 below!($name, "exports_unsubscribe_configs/"),
-                get_with(
+                get(
                     gathered::enabled_configs::<$in>,
                     operation(
                         concat!($name, "_exports_unsubscribe_configs_retrieve"),

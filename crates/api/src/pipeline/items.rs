@@ -18,29 +18,29 @@ use crate::http::reply::{Created, NoContent, Reply};
 
 macro_rules! routes {
     ($in:ty, $name:literal) => {
-        ApiRouter::<Api>::new()
-            .api_route(
+        Routes::new()
+            .route(
                 below!($name, ""),
-                get_with(
+                get(
                     items::list::<$in>,
                     operation(concat!($name, "_list"), TAG, "List apps, newest first"),
                 )
-                .post_with(
+                .post(
                     items::create::<$in>,
                     operation(concat!($name, "_create"), TAG, "Install or create an app"),
                 ),
             )
-            .api_route(
+            .route(
                 below!($name, "{id}/"),
-                get_with(
+                get(
                     items::retrieve::<$in>,
                     operation(concat!($name, "_retrieve"), TAG, "Retrieve an app"),
                 )
-                .patch_with(
+                .patch(
                     items::update::<$in>,
                     operation(concat!($name, "_partial_update"), TAG, "Update an app"),
                 )
-                .delete_with(
+                .delete(
                     items::destroy::<$in>,
                     operation(concat!($name, "_destroy"), TAG, "Delete an app and its configurations"),
                 ),

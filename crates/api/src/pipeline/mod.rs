@@ -7,11 +7,8 @@ mod gathered;
 mod items;
 mod views;
 
-use aide::axum::ApiRouter;
-use aide::axum::routing::{get_with, patch_with, post_with};
-
 use crate::http::operation::operation;
-use crate::http::state::Api;
+use crate::http::routing::{Routes, get, patch, post};
 use collections::{Destinations, FrontendApps, ImportApps};
 
 const TAG: &str = "Pipeline apps";
@@ -22,7 +19,7 @@ macro_rules! below {
     };
 }
 
-pub(crate) fn routes() -> ApiRouter<Api> {
+pub(crate) fn routes() -> Routes {
     macro_rules! collection {
         ($in:ty, $name:literal) => {
             items::routes!($in, $name)
@@ -31,7 +28,7 @@ pub(crate) fn routes() -> ApiRouter<Api> {
                 .merge(configs::routes!($in, $name))
         };
     }
-    ApiRouter::new()
+    Routes::new()
         .merge(collection!(Destinations, "pipeline_destinations"))
         .merge(collection!(FrontendApps, "pipeline_frontend_apps"))
         .merge(collection!(ImportApps, "pipeline_import_apps"))
