@@ -24,6 +24,15 @@ pub(super) fn is_tight(packed: &[u8], text: &[u8]) -> bool {
 
 /// How many times as long as when it is packed a text usually is at most: events are about five times as long, and their batches up to ten times.
 pub(super) const USUAL_RATIO: usize = 16;
+/// How many times as long a text that is usual takes to be read, in memory. Where it takes more, there is little to read and much to do.
+const USUAL_WORK: usize = 16;
+/// Nothing shorter counts for its ratio.
+const LEAST_SENT: usize = 256;
+
+/// Whether a few bytes become something that takes long to read.
+pub(super) fn is_costly(sent: usize, needed: usize) -> bool {
+    needed > USUAL_RATIO * USUAL_WORK * sent.max(LEAST_SENT)
+}
 
 /// What it takes to read a body, apart from its bytes.
 #[derive(Debug)]
@@ -56,7 +65,7 @@ pub(super) async fn decode(
     let is_known_tight = claimed_size(&bytes).is_some_and(|size| size > USUAL_RATIO * bytes.len());
     let mut work = Work {
         is_tight: is_known_tight,
-        usual_size: bytes.len().saturating_mul(USUAL_RATIO).min(MAX_BYTES),
+        sent: bytes.len(),
         text: bytes,
         packed: None,
         needed: None,
@@ -92,9 +101,9 @@ pub(super) async fn decode(
 struct Work {
     /// Packed at first.
     text: Vec<u8>,
-    /// Whether it becomes longer than is usual. If so, it waits with others of which that is known.
+    /// Whether it becomes longer, or takes more, than is usual. If so, it waits with others of which that is known.
     is_tight: bool,
-    usual_size: usize,
+    sent: usize,
     /// What it was, if that is much less.
     packed: Option<Vec<u8>>,
     is_unpacked: bool,
@@ -125,7 +134,11 @@ impl Work {
 
     /// How long it may become in this line.
     fn most(&self) -> usize {
-        if self.is_tight { MAX_BYTES } else { self.usual_size }
+        if self.is_tight {
+            MAX_BYTES
+        } else {
+            (USUAL_RATIO * self.sent).min(MAX_BYTES)
+        }
     }
 
     fn run(mut self) -> Result<Outcome> {
@@ -134,9 +147,8 @@ impl Work {
             match self.reservation.grow(claimed) {
                 Ok(()) => match self.unpack(claimed) {
                     Err(Refused::Body(Refusal::TooLarge)) if !self.is_tight => {
-                        self.is_tight = true;
                         self.reservation.shrink_to(self.text.capacity());
-                        return Ok(Outcome::IsTight(Box::new(self)));
+                        return Ok(self.wait_with_tight());
                     }
                     unpacked => unpacked?,
                 },
@@ -148,6 +160,10 @@ impl Work {
             reserved
         } else {
             let needed = estimate(&self.text);
+            if !self.is_tight && is_costly(self.sent, needed) {
+                self.repack();
+                return Ok(self.wait_with_tight());
+            }
             match self.reservation.grow(needed) {
                 Ok(()) => needed,
                 Err(Refused::Busy) => return self.wait(needed),
@@ -162,17 +178,29 @@ impl Work {
 
     /// Whoever waits for memory keeps others from what it has: a few kilobytes that became megabytes are a few kilobytes again.
     fn wait(mut self, needed: usize) -> Result<Outcome> {
-        let Some(packed) = self.packed.take() else {
+        if self.packed.is_none() {
             return Ok(Outcome::WaitsToParse(Box::new(self), needed));
-        };
+        }
         if self.unpacked == MAX_UNPACKED {
             return Err(Refused::Busy);
         }
         let needed = needed + self.text.len();
-        self.text = packed;
-        self.is_unpacked = false;
-        self.reservation.shrink_to(self.text.capacity());
+        self.repack();
         Ok(Outcome::WaitsToUnpack(Box::new(self), needed))
+    }
+
+    fn wait_with_tight(mut self) -> Outcome {
+        self.is_tight = true;
+        Outcome::IsTight(Box::new(self))
+    }
+
+    /// Makes it what it was, if that is much less.
+    fn repack(&mut self) {
+        if let Some(packed) = self.packed.take() {
+            self.text = packed;
+            self.is_unpacked = false;
+            self.reservation.shrink_to(self.text.capacity());
+        }
     }
 
     /// `expected` bytes are reserved already for what is unpacked.

@@ -53,9 +53,22 @@ struct Group {
 
 /// No sender has this address.
 const ALL_TIGHT: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+/// How many times as much their time counts.
+const TIGHT_WEIGHT: u32 = 4;
+
+impl Group {
+    /// A time as it counts for the subnet.
+    fn weighed(self, time: Duration) -> Duration {
+        if self.subnet == ALL_TIGHT {
+            time * TIGHT_WEIGHT
+        } else {
+            time
+        }
+    }
+}
 
 impl Sender {
-    /// What is packed tight has the time of one subnet, from wherever it comes.
+    /// What is packed tight is one subnet, from wherever it comes.
     fn group(self) -> Group {
         let subnet = subnet(self.network);
         if self.is_tight {
@@ -79,8 +92,8 @@ pub(super) struct Readers(Arc<Mutex<[Line; 3]>>);
 /// Subnets share the time, as tokens are public; in each its networks do, so that one with many tokens does not keep its neighbors waiting; and in
 /// these the organizations that they send for take turns. Those without a token are one organization here.
 ///
-/// Bodies that are packed tight share the time of one subnet, and in it the subnets do that they come from: otherwise whoever sends a few kilobytes
-/// from many subnets would have nearly all of it.
+/// Bodies that are packed tight share a quarter of the time of one subnet, and in it the subnets do that they come from: otherwise whoever sends a
+/// few kilobytes from many subnets would have nearly all of it.
 #[derive(Debug, Default)]
 struct Line {
     places: usize,
@@ -259,7 +272,8 @@ impl Line {
             .waiting
             .iter()
             .filter_map(|(subnet, networks)| self.next_of(*subnet, networks));
-        let group = each.min_by_key(|group| self.subnets.ends_at(group.subnet, self.expected(*group)))?;
+        let ends_at = |group: &Group| self.subnets.ends_at(group.subnet, group.weighed(self.expected(*group)));
+        let group = each.min_by_key(ends_at)?;
         let turn = self.pop(group)?;
         Some((turn, self.take(group)))
     }
@@ -293,7 +307,7 @@ impl Line {
     fn take(&mut self, group: Group) -> HeldSlot {
         let (expected, since) = (self.expected(group), Instant::now());
         self.taken += 1;
-        self.subnets.begin(group.subnet, expected, since);
+        self.subnets.begin(group.subnet, group.weighed(expected), since);
         let networks = self.networks.entry(group.subnet).or_default();
         networks.begin(group.network, expected, since);
         HeldSlot { group, since, expected }
@@ -303,7 +317,8 @@ impl Line {
         let (now, group) = (Instant::now(), place.group);
         let (expected, took) = (place.expected, now - place.since);
         self.taken -= 1;
-        self.subnets.end(group.subnet, expected, took, now);
+        let subnets = &mut self.subnets;
+        subnets.end(group.subnet, group.weighed(expected), group.weighed(took), now);
         let networks = self.networks.entry(group.subnet).or_default();
         networks.end(group.network, expected, took, now);
         if self.forgets_at.is_none_or(|at| at <= now) {

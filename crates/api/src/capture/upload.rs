@@ -14,7 +14,7 @@ use service::teams::TeamToken;
 
 use super::answers::{Done, Refused, Result};
 use super::arrival::{SMALL, Upload};
-use super::decode::{Reading, USUAL_RATIO, decode};
+use super::decode::{Reading, USUAL_RATIO, decode, is_costly};
 use super::receive::receiver;
 use super::state::Capture;
 use crate::http::receive::Receiver;
@@ -57,8 +57,8 @@ async fn receive(
 
 /// What has come of a body.
 enum Size {
-    /// All of it: its text.
-    Small(Vec<u8>),
+    /// All of it: its text, and what reading it takes.
+    Small(Vec<u8>, usize),
     /// More may follow, or come out of it.
     Other(Vec<u8>),
 }
@@ -73,7 +73,7 @@ impl Upload<'_> {
             None => self.receiver.next().await?.map_or_else(Vec::new, Vec::from),
         };
         match self.sort(first)? {
-            Size::Small(text) => self.take_small(text).await,
+            Size::Small(text, needed) => self.take_small(text, needed).await,
             // Few come here, and those who do not should not carry what it takes.
             Size::Other(first) => Box::pin(self.take_pieces(first)).await,
         }
@@ -83,10 +83,21 @@ impl Upload<'_> {
         if bytes.len() > SMALL || !self.receiver.is_finished() {
             return Ok(Size::Other(bytes));
         }
-        if is_json(&bytes) {
-            return Ok(Size::Small(bytes));
+        let sent = bytes.len();
+        let (text, packed) = if is_json(&bytes) {
+            (bytes, None)
+        } else {
+            match small(&bytes)? {
+                Some(text) => (text, Some(bytes)),
+                None => return Ok(Size::Other(bytes)),
+            }
+        };
+        let needed = estimate(&text);
+        // Otherwise it takes turns with others, where nobody waits for it.
+        if is_costly(sent, needed) {
+            return Ok(Size::Other(packed.unwrap_or(text)));
         }
-        Ok(small(&bytes)?.map_or(Size::Other(bytes), Size::Small))
+        Ok(Size::Small(text, needed))
     }
 
     /// Until its token is known, it may have to make room for others.
@@ -103,7 +114,7 @@ impl Upload<'_> {
         self.authenticate_by_query().await?;
         let bytes = self.start(first).await?;
         match self.sort(bytes)? {
-            Size::Small(text) => self.take_small(text).await,
+            Size::Small(text, needed) => self.take_small(text, needed).await,
             Size::Other(bytes) => self.take_authenticated(bytes).await,
         }
     }
@@ -114,8 +125,8 @@ impl Upload<'_> {
         authenticated.take_large(bytes).await
     }
 
-    async fn take_small(mut self, text: Vec<u8>) -> Result<Done> {
-        let needed = text.capacity() + estimate(&text);
+    async fn take_small(mut self, text: Vec<u8>, needed: usize) -> Result<Done> {
+        let needed = text.capacity() + needed;
         if self.reservation.grow(needed).is_err() {
             // Unknown senders have used up their part. Whose this is can be told without it.
             Box::pin(self.authenticate_text(&text)).await?;
@@ -220,9 +231,14 @@ mod tests {
             .unwrap();
         }
         assert_eq!(small(&gzip(&events)).unwrap().as_deref(), Some(events.as_bytes()));
+        assert!(!is_costly(gzip(&events).len(), estimate(events.as_bytes())));
         let little = format!(r#"{{"event":"e"{}}}"#, " ".repeat(3_000));
         assert!(small(&gzip(&little)).unwrap().is_some());
         let tight = format!(r#"{{"event":"e"{}}}"#, " ".repeat(60_000));
         assert!(small(&gzip(&tight)).unwrap().is_none());
+        let empty = format!("[{}{{}}]", "{},".repeat(10_000));
+        assert!(is_costly(empty.len(), estimate(empty.as_bytes())));
+        assert!(is_costly(empty.len() / 16, estimate(empty.as_bytes())));
+        assert!(!is_costly(2, estimate(b"{}")));
     }
 }
