@@ -52,16 +52,21 @@ impl InstanceKey {
 }
 
 impl InstancePool {
-    /// The app, running; it may not be set up yet. Whoever takes it has it alone, and puts it back if it is still good.
+    /// The app, running; it may not be set up yet. Whoever takes it has it alone, and puts it back if it is still good. The higher its rank,
+    /// the less of the processor it gets.
     pub(crate) async fn take(
         &self,
         core: &Arc<Core>,
         runnable: &Runnable,
+        rank: usize,
     ) -> Result<PooledInstance, (Failure, Arc<Outlet>)> {
         let kept = self.pool().remove(&runnable.config.id);
         let made_of = InstanceKey::of(runnable);
         match kept {
-            Some(pooled) if pooled.made_of == made_of && pooled.instance.is_open() => return Ok(pooled),
+            Some(pooled) if pooled.made_of == made_of && pooled.instance.is_open() => {
+                pooled.instance.give_way(rank);
+                return Ok(pooled);
+            }
             Some(old) => drop(old.instance.close().await),
             None => {}
         }
@@ -70,7 +75,7 @@ impl InstancePool {
         let (load, meta) = (load(core, runnable), meta(runnable));
         let opened = core
             .sandbox
-            .open_loading(runnable.code_bytes, load, meta, outlet.clone());
+            .open_loading((runnable.code_bytes, load), meta, outlet.clone(), rank);
         let opened = Box::pin(opened).await;
         Ok(PooledInstance {
             instance: opened.map_err(failed)?,

@@ -10,15 +10,16 @@
 //! Slow organizations have a few permits of their own beside all others, which nobody takes from them: those who had nothing for a while get them in
 //! turn. So they are late while there is much to do, but never left out, whoever is quicker.
 //!
-//! A person's organizations have no more in progress together than one organization may, as anybody creates as many as they like.
+//! Anybody creates many organizations. A person has one of those kept permits with all of theirs, and the more they have in progress, the less of
+//! the processors each of it gets.
 //!
 //! Those who are quick can be many, too: the more organizations had something in progress in the last seconds, the shorter
 //! are their turns, and whoever had nothing goes before all of them, but every second time behind those who wait for longer
 //! than a round.
 
 mod history;
-mod kept;
 mod permit;
+mod persons;
 mod recent;
 mod search_timer;
 mod speed_class;
@@ -123,6 +124,7 @@ impl Scheduler {
         if let Room::InsteadOf(number) = state.room_in(pass, tenant, work, now)? {
             state.preempt(number, now);
         }
+        let rank = state.rank(tenant);
         let (number, preempted) = state.start(tenant, work, now);
         if pass == Pass::OverdueSlow {
             state.keep(number);
@@ -130,6 +132,6 @@ impl Scheduler {
         if pass == Pass::Overdue {
             state.shorten_turn(number);
         }
-        Some(Permit::new(self.0.clone(), number, preempted))
+        Some(Permit::new(self.0.clone(), number, preempted, rank))
     }
 }

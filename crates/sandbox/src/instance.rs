@@ -69,6 +69,14 @@ impl Instance {
         Ok(instance)
     }
 
+    /// Leaves more of the processors to others: nobody who has many processes has more of these than somebody who has one. The first has rank
+    /// 0. Without special rights, a process never gets a better rank again.
+    pub fn give_way(&self, rank: usize) {
+        if let Some(process) = &self.process {
+            process.give_way(rank);
+        }
+    }
+
     /// What the app can be called for.
     pub fn capabilities(&self) -> &Capabilities {
         &self.capabilities

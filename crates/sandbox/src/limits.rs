@@ -10,6 +10,10 @@ const MIB: usize = 1024 * KIB;
 /// What a child gets on top of its time to say itself that the time is over.
 pub(crate) const GRACE: Duration = Duration::from_millis(500);
 
+/// How much less urgent apps are than the server, as the system counts it, and the least urgent of them.
+pub(crate) const NICE: i32 = 10;
+pub(crate) const NICEST: i32 = 19;
+
 /// What an app may use before it is stopped.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Limits {

@@ -5,12 +5,14 @@ use std::process::{ExitStatus, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use rustix::process::{Pid, setpriority_process};
 use serde::Serialize;
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::{Duration, Instant, timeout, timeout_at};
 
+use crate::limits::{NICE, NICEST};
 use crate::wire::{self, Report};
 use crate::{Failure, Layers, Limits, Program, Reservation};
 
@@ -95,6 +97,16 @@ impl Process {
     /// From here on, a line may have so many bytes.
     pub(crate) fn expect_lines_of(&mut self, longest: usize) {
         self.longest = longest;
+    }
+
+    /// Each level leaves it about four fifths of what the one before does.
+    pub(crate) fn give_way(&self, rank: usize) {
+        let nice = i32::try_from(rank).map_or(NICEST, |rank| NICE.saturating_add(rank.saturating_mul(2)).min(NICEST));
+        let id = self.child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
+        if let Some(id) = id {
+            // Refused if it was of a lower rank before.
+            let _ = setpriority_process(Some(id), nice);
+        }
     }
 
     pub(crate) fn is_alive(&mut self) -> bool {

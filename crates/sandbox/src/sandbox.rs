@@ -116,16 +116,17 @@ impl Sandbox {
     }
 
     /// The same with code of so many bytes that is loaded when there is room for it. It is not kept here: it takes memory until the process
-    /// has it.
+    /// has it. Its rank is that of [`Instance::give_way`].
     pub async fn open_loading(
         &self,
-        bytes: usize,
-        load: impl Future<Output = Result<Json, Failure>>,
+        (bytes, load): (usize, impl Future<Output = Result<Json, Failure>>),
         meta: Meta,
         host: Arc<dyn Host>,
+        rank: usize,
     ) -> Result<Instance, Failure> {
         let place = self.place(&self.instances).await?;
         let process = self.start_for_calls().await?;
+        process.give_way(rank);
         let memory = self.budgets.code.reserve_for(host.organization());
         // As it is loaded, and as it is sent.
         let room = timeout(self.limits.load_time, memory.take(2 * bytes, 2 * bytes)).await;

@@ -291,7 +291,7 @@ impl<'a> Batch<'a> {
     async fn start(&mut self) -> Result<PooledInstance, Stop> {
         let core = &self.apps.core;
         let taken = self
-            .unless_cut(self.apps.instances.take(core, &self.job.runnable))
+            .unless_cut(self.apps.instances.take(core, &self.job.runnable, self.permit.rank()))
             .await;
         let mut pooled = match taken {
             Ok(Ok(pooled)) => pooled,

@@ -13,15 +13,22 @@ pub(crate) struct Permit {
     shared: Arc<Shared>,
     number: u64,
     preempted: CancellationToken,
+    rank: usize,
 }
 
 impl Permit {
-    pub(super) fn new(shared: Arc<Shared>, number: u64, preempted: CancellationToken) -> Self {
+    pub(super) fn new(shared: Arc<Shared>, number: u64, preempted: CancellationToken, rank: usize) -> Self {
         Self {
             shared,
             number,
             preempted,
+            rank,
         }
+    }
+
+    /// How much of the same person was in progress when this began.
+    pub(crate) fn rank(&self) -> usize {
+        self.rank
     }
 
     /// From now on the app is waited for.

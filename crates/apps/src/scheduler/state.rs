@@ -48,7 +48,7 @@ impl Shared {
 pub(super) struct State {
     slots: usize,
     pub(super) most: usize,
-    /// What one organization, or one person's organizations together, may have in progress.
+    /// What one organization may have in progress.
     most_of_one: usize,
     next: u64,
     pub(super) running: HashMap<u64, Running>,
@@ -229,8 +229,8 @@ impl State {
         let half = self.most / 2;
         let all = self.shared().count();
         let count = |is_so: &dyn Fn(&Running) -> bool| self.shared().filter(|(_, one)| is_so(one)).count();
-        let of_tenant = self.running.values().filter(|one| one.tenant.shares_with(&tenant));
-        if of_tenant.count() >= self.most_of_one {
+        let of_organization = self.shared().filter(|(_, one)| one.tenant.organization == organization);
+        if of_organization.count() >= self.most_of_one {
             return None;
         }
         let standing = self.standing(organization, now);

@@ -48,7 +48,7 @@ impl Apps {
         permit.begin_call();
         let outlet = OnceLock::new();
         let ended = tokio::select! {
-            outcome = self.call(task, &outlet) => Ended::Called(outcome),
+            outcome = self.call(task, permit.rank(), &outlet) => Ended::Called(outcome),
             () = permit.preempted() => Ended::Preempted,
             () = until_lost(|| service.renew_task_lease(task), |error| log(&error)) => Ended::LeaseLost,
         };
@@ -83,9 +83,9 @@ impl Apps {
     }
 
     /// How it went. What the app says goes into the outlet, which is there also if nobody waits for the end of this.
-    async fn call(&self, task: &AppTask, said: &OnceLock<Arc<Outlet>>) -> Result<(), Failure> {
+    async fn call(&self, task: &AppTask, rank: usize, said: &OnceLock<Arc<Outlet>>) -> Result<(), Failure> {
         let core = &self.core;
-        let mut pooled = match self.instances.take(core, &task.runnable).await {
+        let mut pooled = match self.instances.take(core, &task.runnable, rank).await {
             Ok(pooled) => pooled,
             Err((failure, outlet)) => {
                 said.get_or_init(|| outlet);

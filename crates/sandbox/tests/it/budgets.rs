@@ -219,7 +219,7 @@ async fn code_is_loaded_when_there_is_room_for_it() {
         };
         calls.spawn(async move {
             let host = Arc::new(Counting::of(organization));
-            let app = sandbox.open_loading(CODE, load, Meta::default(), host).await?;
+            let app = sandbox.open_loading((CODE, load), Meta::default(), host, 0).await?;
             call(app).await
         });
     }
@@ -255,13 +255,13 @@ async fn code_that_does_not_come_gives_way_to_others() {
                 std::future::pending().await
             };
             let host = Arc::new(Counting::of(organization));
-            sandbox.open_loading(CODE, load, Meta::default(), host).await.err()
+            sandbox.open_loading((CODE, load), Meta::default(), host, 0).await.err()
         });
     }
     stuck.acquire_many(2).await.unwrap().forget();
     let host = Arc::new(Counting::of(100));
     let opened = sandbox
-        .open_loading(CODE, async { Ok(code) }, Meta::default(), host)
+        .open_loading((CODE, async { Ok(code) }), Meta::default(), host, 0)
         .await;
     assert_eq!(call(opened.unwrap()).await.unwrap(), json!("called"));
     assert_eq!(waiting.join_next().await.unwrap().unwrap(), Some(Failure::Busy));

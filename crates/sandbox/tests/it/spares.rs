@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, getpriority_process, kill_process};
 use sandbox::{Code, Instance, Meta, Program, Sandbox};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -94,6 +94,27 @@ async fn an_app_gets_a_process_that_was_started_before_and_is_its_own() {
     assert_eq!(answer(&mut second).await, 1);
     drop((first, second, sandbox));
     children.count(0).await;
+}
+
+#[tokio::test]
+async fn whoever_has_many_leaves_more_of_the_processor_to_others() {
+    let children = Children::new();
+    let sandbox = children.sandbox();
+    let code = code(&sandbox).await;
+    let app = open(&sandbox, &code).await;
+    let spares = children.count(3).await;
+    let niceness = |id: &i32| getpriority_process(Pid::from_raw(*id)).unwrap();
+    assert!(spares.iter().all(|id| niceness(id) == 10));
+    for (rank, expected) in [(1, 12), (3, 16), (5, 19), (1000, 19)] {
+        app.give_way(rank);
+        let highest = spares.iter().map(niceness).max();
+        assert_eq!(highest, Some(expected));
+    }
+    assert_eq!(
+        spares.iter().filter(|id| niceness(id) == 10).count(),
+        2,
+        "the others are as before"
+    );
 }
 
 #[tokio::test]

@@ -8,12 +8,10 @@ use rustix::process::{Resource, Rlimit, getrlimit, nice, setrlimit};
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::Limits;
+use crate::limits::NICE;
 
 /// Room beside the heap of the engine: the parser's trees, lines of the pipe, our own.
 const ROOM_BESIDE: u64 = 192 * 1024 * 1024;
-
-/// How much less urgent apps are than the server, as the system counts it.
-const NICE: i32 = 10;
 
 /// What is mapped already, if it cannot be found out.
 const MAPPED: u64 = 512 * 1024 * 1024;

@@ -1,4 +1,5 @@
-//! The permits that are kept for slow organizations. A person, with all of their organizations, has one of them at a time.
+//! What persons share with all of their organizations: they have one of the permits that are kept for slow ones at a time, and the more they
+//! have in progress, the higher is its rank.
 
 use std::time::Instant;
 
@@ -50,7 +51,15 @@ impl State {
             .then(|| self.looks(takes_tasks).slow_at().unwrap_or(now))
     }
 
+    /// While there is little room, whoever is quick goes before them, however many those are.
     fn is_use_in_slow_look(&self, now: Instant) -> bool {
-        !self.has_room_for_slowest(now) && self.has_kept_room_for(SpeedClass::Slow)
+        let are_left_out = !self.has_much_room() || !self.has_room_for_slowest(now);
+        are_left_out && self.has_kept_room_for(SpeedClass::Slow)
+    }
+
+    /// How much of the same person is in progress, in all of their organizations.
+    pub(super) fn rank(&self, tenant: Tenant) -> usize {
+        let same = self.running.values().filter(|one| one.tenant.shares_with(&tenant));
+        same.count()
     }
 }
