@@ -12,7 +12,7 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A request as a peer describes it in `requests.json`.
 ///
-/// `{{n}}` in the body becomes a number never used before, `{{credential}}` in a header one of `credentials` in turn.
+/// `{{n}}` in the body becomes a number never used before, `{{level}}` one level or another, `{{credential}}` in a header one of `credentials` in turn.
 #[derive(Clone)]
 pub(crate) struct Request {
     pub(crate) method: String,
@@ -68,6 +68,10 @@ impl Request {
         })
     }
 
+    pub(crate) fn has_credential(&self) -> bool {
+        self.headers.iter().any(|(name, _)| is_credential(name))
+    }
+
     pub(crate) fn without_credential(&self) -> Self {
         let mut request = self.clone();
         request.headers.retain(|(name, _)| !is_credential(name));
@@ -89,7 +93,8 @@ impl Request {
             .body
             .as_deref()
             .unwrap_or("")
-            .replace("{{n}}", &unique_number().to_string());
+            .replace("{{n}}", &unique_number().to_string())
+            .replace("{{level}}", "8");
         let mut text = format!("{} {} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n", self.method, self.path);
         for (name, value) in &self.headers {
             let value = value.replace("{{credential}}", self.credentials.first().map_or("", String::as_str));

@@ -2,12 +2,12 @@
 
 use std::path::Path;
 
-use anyhow::{Context, Result};
+use anyhow::{Context as _, Result};
 
 use super::load::Load;
 use super::machine;
 use super::measure::{self, Plan};
-use super::servers::{Hedgerow, Operation};
+use super::servers::Hedgerow;
 use crate::http::Request;
 use crate::postgres::Cluster;
 
@@ -84,11 +84,16 @@ fn rates(binary: &Path, dir: &Path, cluster: Option<&Cluster>, size: Size, load:
     }
     let ready = hedgerow.start()?;
     machine::wait_for_quiet()?;
-    let mut requests = hedgerow.requests();
-    let mut take = |operation| requests.remove(&operation).context("the request is missing");
-    let asked: [(&str, Request); 3] = [
-        ("retrieve an organization", take(Operation::Retrieve)?),
-        ("first 100 members", take(Operation::List)?),
+    let last = size.members / 10 * 9;
+    let asked: [(&str, Request); 6] = [
+        ("retrieve an organization", hedgerow.organization()),
+        ("first 100 members", hedgerow.members("limit=100")),
+        (
+            "10 members after nine tenths of them",
+            hedgerow.members(&format!("limit=10&offset={last}")),
+        ),
+        ("members by email", hedgerow.members("email=owner@example.com")),
+        ("search for members", hedgerow.members("search=owner@example.com")),
         ("first 100 organizations", hedgerow.organizations()),
     ];
     let mut rates = Vec::new();

@@ -88,7 +88,8 @@ function request()
   for name, value in pairs(wrk.headers) do
     headers[name] = (value:gsub("{{credential}}", function() return credentials[n % #credentials + 1] end))
   end
-  return wrk.format(nil, nil, headers, (body:gsub("{{n}}", string.format("%.0f", n))))
+  local changed = body:gsub("{{n}}", string.format("%.0f", n)):gsub("{{level}}", n % 2 == 0 and "1" or "8")
+  return wrk.format(nil, nil, headers, changed)
 end
 "#;
 
@@ -108,7 +109,9 @@ fn script(request: &Request) -> String {
     for (name, value) in &request.headers {
         let _ = writeln!(script, "wrk.headers[{}] = {}", quoted(name), quoted(value));
     }
-    if let Some(body) = &request.body {
+    if let Some(body) = request.body.as_ref().filter(|body| !body.contains("{{")) {
+        let _ = writeln!(script, "wrk.body = {}", quoted(body));
+    } else if let Some(body) = &request.body {
         let credentials: Vec<String> = request
             .credentials
             .iter()

@@ -45,6 +45,8 @@ use servers::{Hedgerow, Operation, Peer, Requests};
 
 /// Members of the organization that every server is asked for.
 const MEMBERS: u32 = 100;
+/// Organizations of the owner, of which one is asked for.
+const ORGANIZATIONS: u32 = 100;
 
 /// Measures everything and writes the report. `arguments` are those behind `bench api`.
 pub(crate) fn api(arguments: &[String]) -> Result<()> {
@@ -142,9 +144,9 @@ impl Bench<'_> {
     /// Also returns the requests and the bytes they were answered with, for the bare handler.
     fn hedgerow(&self, name: &'static str, folder: &str, url: Option<String>) -> Result<(Measured, Requests, Bodies)> {
         say(name);
-        let hedgerow = Hedgerow::seeded(self.binary, &self.work.join(folder), url, 1, MEMBERS)?;
+        let hedgerow = Hedgerow::seeded(self.binary, &self.work.join(folder), url, ORGANIZATIONS, MEMBERS)?;
         let ready = hedgerow.start()?;
-        let requests = hedgerow.requests();
+        let requests = hedgerow.requests(ready.port)?;
         let mut bodies = HashMap::new();
         for (operation, request) in &requests {
             bodies.insert(*operation, http::send(ready.port, request)?.body);

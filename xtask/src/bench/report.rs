@@ -50,7 +50,7 @@ impl Report {
         Plot {
             title: "Requests a second of each server, for each operation",
             heading: "Requests a second",
-            groups: Operation::ALL.map(group).into(),
+            groups: Operation::OF_ALL_SERVERS.map(group).into(),
         }
     }
 
@@ -123,6 +123,9 @@ impl Report {
         let _ = write!(text, "|\n| --- | --- {}|", "| ---: ".repeat(others.len()));
         for our in ours {
             for operation in Operation::ALL {
+                if !our.speeds.contains_key(&operation) {
+                    continue;
+                }
                 let _ = write!(text, "\n| {} | {} |", our.name, operation.title());
                 for other in &others {
                     let _ = write!(text, " {} |", ratio(our, other, operation));

@@ -8,7 +8,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::http::{self, Request};
 use crate::process::{self, Server};
@@ -16,31 +16,75 @@ use crate::process::{self, Server};
 /// The first owner. The password is the key.
 const EMAIL: &str = "owner@example.com";
 
-/// What is measured on every server.
+/// What is measured.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) enum Operation {
     Retrieve,
-    List,
+    Members,
+    Organizations,
+    Invites,
+    Exports,
+    Activity,
+    UpdateMember,
+    UpdateExport,
+    Invite,
+    BulkInvite,
+    Event,
+    Batch,
     Create,
 }
 
 impl Operation {
-    /// Creating comes last, so that reading finds what was seeded and no more.
-    pub(super) const ALL: [Self; 3] = [Self::Retrieve, Self::List, Self::Create];
+    /// What creates anything comes last, so that reading finds what was seeded and no more.
+    pub(super) const ALL: [Self; 13] = [
+        Self::Retrieve,
+        Self::Members,
+        Self::Organizations,
+        Self::Invites,
+        Self::Exports,
+        Self::Activity,
+        Self::UpdateMember,
+        Self::UpdateExport,
+        Self::Invite,
+        Self::BulkInvite,
+        Self::Event,
+        Self::Batch,
+        Self::Create,
+    ];
+    /// What every server is asked for.
+    pub(super) const OF_ALL_SERVERS: [Self; 3] = [Self::Retrieve, Self::Members, Self::Create];
+    pub(super) const LISTS: [Self; 5] = [
+        Self::Members,
+        Self::Organizations,
+        Self::Invites,
+        Self::Exports,
+        Self::Activity,
+    ];
 
     pub(super) fn title(self) -> &'static str {
         match self {
             Self::Retrieve => "Retrieve an organization",
-            Self::List => "List 100 members",
+            Self::Members => "List 100 members",
+            Self::Organizations => "List 100 organizations",
+            Self::Invites => "List 100 invites",
+            Self::Exports => "List 100 exports",
+            Self::Activity => "List 100 activity entries",
+            Self::UpdateMember => "Update a member",
+            Self::UpdateExport => "Update an export",
+            Self::Invite => "Create an invite",
+            Self::BulkInvite => "Create 100 invites",
+            Self::Event => "Capture an event",
+            Self::Batch => "Capture a batch of 500 events",
             Self::Create => "Create an organization",
         }
     }
 
+    /// What a peer calls it.
     fn key(self) -> &'static str {
         match self {
-            Self::Retrieve => "retrieve",
-            Self::List => "list",
+            Self::Members => "list",
             Self::Create => "create",
+            _ => "retrieve",
         }
     }
 }
@@ -123,23 +167,63 @@ impl Hedgerow {
         Ok(Ready { server, port, after })
     }
 
-    pub(super) fn requests(&self) -> Requests {
-        HashMap::from([
-            (Operation::Retrieve, self.get(&format!("{}/", self.organization))),
+    /// What is asked of a server that runs. What the lists have to show is created first.
+    pub(super) fn requests(&self, port: u16) -> Result<Requests> {
+        let own = |rest: &str| format!("/api/organizations/{}/{rest}", self.organization);
+        let list = |rest: &str| self.with_key(Request::get(own(rest)));
+        let create = |rest: &str, body: &str| self.with_key(Request::post(own(rest), body));
+        let update = |rest: &str, body: &str| Request {
+            method: "PATCH".into(),
+            ..create(rest, body)
+        };
+        let bulk = create("invites/bulk/", &invites());
+        let export = create("batch_exports/", EXPORT);
+        for request in [bulk.clone()].iter().chain(&vec![export; 100]) {
+            let answer = http::send(port, request)?;
+            anyhow::ensure!(answer.status < 300, "{} answered {}", request.path, answer.status);
+        }
+        let export = first(port, &list("batch_exports/?limit=1"))?;
+        let export = format!("batch_exports/{}/", text(&export, "/id")?);
+        // The owner comes last.
+        let member = first(port, &list("members/?limit=1"))?;
+        let member = format!("members/{}/", text(&member, "/user/uuid")?);
+        let team = first(port, &list("teams/"))?;
+        let token = text(&team, "/api_token")?;
+        Ok(HashMap::from([
+            (Operation::Retrieve, list("")),
+            (Operation::Members, list("members/?limit=100")),
+            (Operation::Organizations, self.organizations()),
+            (Operation::Invites, list("invites/?limit=100")),
+            (Operation::Exports, list("batch_exports/?limit=100")),
+            (Operation::Activity, list("activity/?limit=100")),
+            (Operation::UpdateMember, update(&member, r#"{"level":{{level}}}"#)),
+            (Operation::UpdateExport, update(&export, r#"{"name":"bench {{n}}"}"#)),
             (
-                Operation::List,
-                self.get(&format!("{}/members/?limit=100", self.organization)),
+                Operation::Invite,
+                create("invites/", r#"{"target_email":"bench-{{n}}@example.com"}"#),
             ),
+            (Operation::BulkInvite, bulk),
+            (Operation::Event, Request::post("/capture/", event(&token))),
+            (Operation::Batch, Request::post("/batch/", batch(&token))),
             (
                 Operation::Create,
                 self.with_key(Request::post("/api/organizations/", r#"{"name":"bench {{n}}"}"#)),
             ),
-        ])
+        ]))
     }
 
     /// The first page of all organizations the caller is a member of.
     pub(super) fn organizations(&self) -> Request {
         self.get("?limit=100")
+    }
+
+    pub(super) fn organization(&self) -> Request {
+        self.get(&format!("{}/", self.organization))
+    }
+
+    /// A page of the members of the organization.
+    pub(super) fn members(&self, query: &str) -> Request {
+        self.get(&format!("{}/members/?{query}", self.organization))
     }
 
     /// The teams of the organization, with the tokens that let events in.
@@ -185,12 +269,46 @@ impl Hedgerow {
             .env("HEDGEROW_BOOTSTRAP_API_KEY", &self.key)
             .env("HEDGEROW_BOOTSTRAP_EMAIL", EMAIL)
             .env("HEDGEROW_BOOTSTRAP_PASSWORD", &self.key)
-            .env("HEDGEROW_LOG", "warn");
+            // One person invites more than anybody would.
+            .env("HEDGEROW_HOURLY_LIMITS", "off");
         if let Some(url) = &self.database_url {
             command.env("HEDGEROW_DATABASE_URL", url);
         }
         command
     }
+}
+
+const EXPORT: &str = r#"{"name":"bench","interval":"hour","paused":true,"destination":{"type":"NoOp","config":{}}}"#;
+
+fn invites() -> String {
+    let invites = (0..100).map(|number| json!({ "target_email": format!("bench-{{{{n}}}}-{number}@example.com") }));
+    invites.collect::<Value>().to_string()
+}
+
+fn event(token: &str) -> String {
+    json!({ "api_key": token, "event": "viewed", "distinct_id": "person", "properties": properties(1) }).to_string()
+}
+
+fn batch(token: &str) -> String {
+    let events = (0..500).map(|number| {
+        json!({ "event": "viewed", "distinct_id": format!("person-{}", number % 50), "properties": properties(number) })
+    });
+    json!({ "api_key": token, "batch": events.collect::<Value>() }).to_string()
+}
+
+fn properties(number: u32) -> Value {
+    json!({ "$current_url": format!("https://example.com/pages/{number}"), "$browser": "Firefox", "plan": "scale", "amount": number })
+}
+
+/// The first of a list.
+fn first(port: u16, request: &Request) -> Result<Value> {
+    let list: Value = serde_json::from_slice(&http::send(port, request)?.body)?;
+    Ok(list["results"][0].clone())
+}
+
+fn text(value: &Value, pointer: &str) -> Result<String> {
+    let text = value.pointer(pointer).and_then(Value::as_str);
+    Ok(text.with_context(|| format!("no {pointer} in {value}"))?.to_owned())
 }
 
 /// The testkit's program beside the server: it fills databases, and it is the bare handler.
@@ -261,7 +379,7 @@ fn requests_in(file: &Path) -> Result<Requests> {
         let request = request.with_context(|| format!("`{}` in {}", operation.key(), file.display()))?;
         Ok((operation, request))
     };
-    Operation::ALL.into_iter().map(request).collect()
+    Operation::OF_ALL_SERVERS.into_iter().map(request).collect()
 }
 
 /// 32 characters of which nobody knows one beforehand.

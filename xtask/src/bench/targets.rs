@@ -14,8 +14,13 @@ const PEERS: [(&str, &str, f64); 3] = [
     (SQLITE, POCKETBASE, 1.5),
 ];
 
-const FLOOR_SHARES: [(&str, f64); 2] = [(SQLITE, 0.5), (POSTGRES, 0.25)];
+const FLOOR_SHARES: [(&str, f64); 2] = [(SQLITE, 0.6), (POSTGRES, 0.4)];
+/// Of the bare handler's rate for the same bytes.
+const LIST_SHARES: [(&str, f64); 2] = [(SQLITE, 0.2), (POSTGRES, 0.15)];
 const HALF_LOAD_P99: f64 = 5.0;
+/// Single events on SQLite, over connections that are kept open.
+const EVENTS: f64 = 40_000.0;
+const EVENT_P99: f64 = 25.0;
 const IDLE_MEGABYTES: f64 = 60.0;
 const READY: Duration = Duration::from_millis(300);
 const GROWTH: f64 = 1.5;
@@ -29,7 +34,8 @@ pub(super) struct Target {
 
 /// Every promise that this run can judge.
 pub(super) fn judge(servers: &[Measured], growth: &[Growth]) -> Vec<Target> {
-    let mut targets = shares_of_the_floor(servers);
+    let mut targets = shares_of_the_floor(servers, &[Operation::Retrieve], FLOOR_SHARES);
+    targets.extend(shares_of_the_floor(servers, &Operation::LISTS, LIST_SHARES));
     targets.extend(against_peers(servers));
     for ours in [SQLITE, POSTGRES].into_iter().filter_map(|name| find(servers, name)) {
         targets.extend(of_itself(ours));
@@ -53,11 +59,14 @@ pub(super) fn ratio(ours: &Measured, theirs: &Measured, operation: Operation) ->
     Some(ours.speeds.get(&operation)?.full.rate / theirs.speeds.get(&operation)?.full.rate)
 }
 
-fn shares_of_the_floor(servers: &[Measured]) -> Vec<Target> {
-    let judged = FLOOR_SHARES.into_iter().filter_map(|(name, share)| {
-        let measured = ratio(find(servers, name)?, find(servers, FLOOR)?, Operation::Retrieve)?;
-        let promise = format!("{name}: retrieving runs at {share} of the {FLOOR}'s rate or more");
-        Some(target(promise, format!("{measured:.2}"), measured >= share))
+fn shares_of_the_floor(servers: &[Measured], operations: &[Operation], shares: [(&str, f64); 2]) -> Vec<Target> {
+    let judged = shares.into_iter().flat_map(|(name, share)| {
+        operations.iter().filter_map(move |operation| {
+            let measured = ratio(find(servers, name)?, find(servers, FLOOR)?, *operation)?;
+            let what = lower(operation.title());
+            let promise = format!("{name}: {what} at {share} of the {FLOOR}'s rate or more");
+            Some(target(promise, format!("{measured:.2}"), measured >= share))
+        })
     });
     judged.collect()
 }
@@ -65,7 +74,7 @@ fn shares_of_the_floor(servers: &[Measured]) -> Vec<Target> {
 fn against_peers(servers: &[Measured]) -> Vec<Target> {
     let mut targets = Vec::new();
     for (ours, theirs, times) in PEERS {
-        for operation in Operation::ALL {
+        for operation in Operation::OF_ALL_SERVERS {
             let (Some(our), Some(their)) = (find(servers, ours), find(servers, theirs)) else {
                 continue;
             };
@@ -85,7 +94,7 @@ fn against_peers(servers: &[Measured]) -> Vec<Target> {
 fn of_itself(ours: &Measured) -> Vec<Target> {
     let name = ours.name;
     let mut targets = Vec::new();
-    for operation in Operation::ALL {
+    for operation in Operation::OF_ALL_SERVERS {
         let Some(speed) = ours.speeds.get(&operation) else {
             continue;
         };
@@ -97,6 +106,14 @@ fn of_itself(ours: &Measured) -> Vec<Target> {
             promise,
             format!("{:.2} ms", speed.half.p99),
             speed.half.p99 < HALF_LOAD_P99,
+        ));
+    }
+    if let Some(event) = ours.speeds.get(&Operation::Event).filter(|_| name == SQLITE) {
+        let (rate, p99) = (event.full.rate, event.full.p99);
+        targets.push(target(
+            format!("{name}: {EVENTS:.0} single events a second, p99 under {EVENT_P99} ms"),
+            format!("{rate:.0}, {p99:.1} ms"),
+            rate >= EVENTS && p99 < EVENT_P99,
         ));
     }
     let promise = format!("{name}: under {IDLE_MEGABYTES} MB when idle");
@@ -145,7 +162,8 @@ mod tests {
             p50: 1.0,
             p99: 2.0,
         };
-        let speeds = HashMap::from(Operation::ALL.map(|operation| (operation, Speed { full: run, half: run })));
+        let speeds =
+            HashMap::from(Operation::OF_ALL_SERVERS.map(|operation| (operation, Speed { full: run, half: run })));
         Measured {
             name,
             speeds,
@@ -171,9 +189,12 @@ mod tests {
                 server(POCKETBASE, 333.0),
             ]
         };
-        assert_eq!(failed(&servers(500.0, 250.0), &[]), 0);
-        assert_eq!(failed(&servers(499.0, 250.0), &[]), 1 + 3);
-        assert_eq!(failed(&servers(500.0, 249.0), &[]), 1 + 3 + 3);
+        assert_eq!(failed(&servers(600.0, 400.0), &[]), 0);
+        assert_eq!(failed(&servers(599.0, 400.0), &[]), 1);
+        assert_eq!(failed(&servers(499.0, 400.0), &[]), 1 + 3);
+        assert_eq!(failed(&servers(600.0, 399.0), &[]), 1);
+        assert_eq!(failed(&servers(600.0, 249.0), &[]), 1 + 3 + 3);
+        assert_eq!(failed(&servers(600.0, 149.0), &[]), 2 + 3 + 3);
     }
 
     #[test]
