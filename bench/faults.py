@@ -1,11 +1,12 @@
 """Brings faults about under load, as docs/reliability.md describes them, and prints what came of them as a table.
 
-    cargo build --release && python3 bench/faults.py target/release/hedgerow [MINUTES]
+    cargo build --release && python3 bench/faults.py target/release/hedgerow [MINUTES | mixed]
 
 Two set-ups, one after the other, all on loopback and in folders that are deleted afterwards:
 - several machines: three servers and two workers on one PostgreSQL and one ClickHouse, each behind a relay of its own that can
   swallow what is sent. Mixed requests first; then kills, freezes and black holes at the same time, for MINUTES (16 by default).
 - one machine: a server with SQLite, with kills, a clock that jumps, and backups that are restored, under load.
+With `mixed`, only the mixed requests are sent.
 Fails if something acknowledged is lost, delivered twice, or shown to somebody else, or if a recovery takes longer than 30 seconds.
 
 Needs what `cargo xtask components` installs, and PostgreSQL's programs.
@@ -454,7 +455,16 @@ def several_machines(binary, folder, minutes):
     tenants = [Tenant(lambda: [server.port for server in servers], name, receiver) for name in ("acme", "globex")]
 
     Mixed([server.port for server in servers]).run(MIXED)
+    if minutes:
+        bring_faults(servers, workers, relays, tenants, clickhouse, root, minutes)
+    for one in servers + workers:
+        one.stop()
+    receiver.shutdown()
+    clickhouse.stop()
+    postgres.stop()
 
+
+def bring_faults(servers, workers, relays, tenants, clickhouse, root, minutes):
     ends = time.monotonic() + minutes * 60
     pause = minutes * 60 / 1.1
     stop, sending_over = threading.Event(), threading.Event()
@@ -513,11 +523,6 @@ def several_machines(binary, folder, minutes):
     record("processes frozen for longer than the lease", len(freezes.seconds), freezes.summary(), freezes.is_held())
     record("pools of connections swallowed by the network", len(holes.seconds), holes.summary(), holes.is_held())
     record("runs left when the faults were over", 0, f"all had ended {took:.0f} s after the last could be read", took <= LONGEST_RECOVERY)
-    for one in servers + workers:
-        one.stop()
-    receiver.shutdown()
-    clickhouse.stop()
-    postgres.stop()
 
 
 class Released:
@@ -681,12 +686,14 @@ def check_one(tenants, events, root):
 def main():
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("told to stop"))
     binary = str(pathlib.Path(sys.argv[1]).resolve())
-    minutes = float(sys.argv[2]) if len(sys.argv) > 2 else 16
+    wanted = sys.argv[2] if len(sys.argv) > 2 else "16"
+    minutes = 0 if wanted == "mixed" else float(wanted)
     with tempfile.TemporaryDirectory(prefix="hedgerow-faults-") as folder:
         folder = pathlib.Path(folder)
         folder.chmod(0o755)
         several_machines(binary, folder, minutes)
-        one_machine(binary, folder / "one")
+        if minutes:
+            one_machine(binary, folder / "one")
     print("| fault | how often | outcome |\n|---|---|---|")
     for row in rows:
         print("| " + " | ".join(str(cell) for cell in row) + " |")

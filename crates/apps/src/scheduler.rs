@@ -10,8 +10,8 @@
 //! Slow organizations have a few permits of their own beside all others, which nobody takes from them: those who had nothing for a while get them in
 //! turn. So they are late while there is much to do, but never left out, whoever is quicker.
 //!
-//! Anybody creates many organizations. A person has one of those kept permits with all of theirs, and the more they have in progress, the less of
-//! the processors each of it gets.
+//! Anybody creates many organizations. A person has one of those kept permits with all of theirs. The more they have in progress, the less of the
+//! processors each of it gets; and whoever has nothing in progress goes first.
 //!
 //! Those who are quick can be many, too: the more organizations had something in progress in the last seconds, the shorter
 //! are their turns, and whoever had nothing goes before all of them, but every second time behind those who wait for longer
@@ -40,10 +40,11 @@ use self::speed_class::SpeedClass;
 pub(crate) use self::speed_class::{Pass, Work};
 use self::state::{Room, Shared};
 
-const MUCH_ROOM: &[Pass] = &[Pass::Overdue, Pass::Idle, Pass::Anyone];
+const MUCH_ROOM: &[Pass] = &[Pass::Overdue, Pass::Idle, Pass::Unserved, Pass::Anyone];
 const LITTLE_ROOM: &[Pass] = &[
     Pass::Overdue,
     Pass::Idle,
+    Pass::Unserved,
     Pass::Only(SpeedClass::Quick),
     Pass::Only(SpeedClass::New),
     Pass::Only(SpeedClass::Slow),
@@ -68,16 +69,17 @@ impl Scheduler {
             return &[];
         }
         let passes = if state.has_much_room() { MUCH_ROOM } else { LITTLE_ROOM };
-        // Without such a look, the first two are left out.
-        let first = state.begin_look(takes_tasks, now).unwrap_or(passes[2]);
+        // Without such a look, the first two are left out, and the third unless it is due.
+        let third = usize::from(!state.do_unserved_go_first(takes_tasks, now));
+        let first = state.begin_look(takes_tasks, now).unwrap_or(passes[2 + third]);
         let skipped = passes.iter().take_while(|pass| **pass != first).count();
         &passes[skipped..]
     }
 
     /// What is looked for before all that: slow organizations, every now and then while they have no room. The result is recorded, too.
     pub(crate) fn first_pass(&self, takes_tasks: bool, now: Instant) -> Option<Pass> {
-        let is_slow_turn = self.0.state().begin_slow_look(takes_tasks, now);
-        is_slow_turn.then_some(Pass::OverdueSlow)
+        let is_due = self.0.state().begin_slow_look(takes_tasks, now);
+        is_due.then_some(Pass::OverdueSlow)
     }
 
     /// Whether somebody was found in this pass, and how long it took to look.
@@ -112,13 +114,13 @@ impl Scheduler {
     /// Whether something of this organization may begin.
     pub(crate) fn may_begin(&self, pass: Pass, tenant: Tenant, work: Work, now: Instant) -> bool {
         let state = self.0.state();
-        state.includes(pass, tenant.organization, now) && state.room_in(pass, tenant, work, now).is_some()
+        state.includes(pass, tenant, now) && state.room_in(pass, tenant, work, now).is_some()
     }
 
     /// A permit for something that may begin. If there is no other, it is taken from what is slow.
     pub(crate) fn begin(&self, pass: Pass, tenant: Tenant, work: Work, now: Instant) -> Option<Permit> {
         let mut state = self.0.state();
-        if !state.includes(pass, tenant.organization, now) {
+        if !state.includes(pass, tenant, now) {
             return None;
         }
         if let Room::InsteadOf(number) = state.room_in(pass, tenant, work, now)? {

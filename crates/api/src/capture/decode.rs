@@ -191,6 +191,7 @@ impl Work {
 
     fn wait_with_tight(mut self) -> Outcome {
         self.is_tight = true;
+        self.unpacked = 0;
         Outcome::IsTight(Box::new(self))
     }
 

@@ -1,5 +1,5 @@
-//! What persons share with all of their organizations: they have one of the permits that are kept for slow ones at a time, and the more they
-//! have in progress, the higher is its rank.
+//! What persons share with all of their organizations: they have one of the permits that are kept for slow ones at a time, the more they have
+//! in progress, the higher is its rank, and those of whom nothing is go before the others.
 
 use std::time::Instant;
 
@@ -7,6 +7,8 @@ use service::Tenant;
 
 use super::speed_class::{Pass, SpeedClass, Work};
 use super::state::{Room, State};
+
+const LEAST_KEPT: usize = 4;
 
 impl State {
     /// The permits that are kept for slow organizations are for those that are looked for in that pass alone.
@@ -20,9 +22,10 @@ impl State {
         is_free.then_some(Room::Free)
     }
 
-    /// Half of what is kept is not for the slowest, and one is for the least slow alone: a round of long calls would be long.
+    /// Half of what is kept is not for the slowest, and one is for the least slow alone: a round of long calls would be long. Each class has two
+    /// at least, so that no person has all of them.
     fn has_kept_room_for(&self, standing: SpeedClass) -> bool {
-        let most = (self.most / 7).max(2);
+        let most = (self.most / 7).max(LEAST_KEPT);
         let of_class = |class: SpeedClass| {
             self.running
                 .values()
@@ -49,6 +52,11 @@ impl State {
     pub(super) fn slow_look_at(&mut self, takes_tasks: bool, now: Instant) -> Option<Instant> {
         self.is_use_in_slow_look(now)
             .then(|| self.looks(takes_tasks).slow_at().unwrap_or(now))
+    }
+
+    /// Whether persons of whom nothing is in progress go before others.
+    pub(super) fn do_unserved_go_first(&mut self, takes_tasks: bool, now: Instant) -> bool {
+        self.has_more_than_slots() && self.looks(takes_tasks).is_unserved_due(now)
     }
 
     /// While there is little room, whoever is quick goes before them, however many those are.

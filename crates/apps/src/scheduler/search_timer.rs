@@ -22,6 +22,7 @@ pub(super) struct SearchTimer {
     from: Option<Instant>,
     overdue_from: Option<Instant>,
     slow_from: Option<Instant>,
+    unserved_from: Option<Instant>,
 }
 
 impl SearchTimer {
@@ -50,6 +51,11 @@ impl SearchTimer {
         self.slow_from
     }
 
+    /// Whether those of whom nothing is in progress go before others: not so soon after none was found.
+    pub(super) fn is_unserved_due(&self, now: Instant) -> bool {
+        self.unserved_from.is_none_or(|at| at <= now)
+    }
+
     pub(super) fn end(&mut self, pass: Pass, has_found: bool, took: Duration, now: Instant) {
         let pause = took.saturating_mul(TIMES_WHAT_IT_TOOK).clamp(LOOK_EVERY, LATEST);
         let from = (!has_found).then(|| now + pause);
@@ -65,6 +71,7 @@ impl SearchTimer {
                     self.from = None;
                 }
             }
+            Pass::Unserved => self.unserved_from = from,
             Pass::OverdueSlow => {
                 let pause = if has_found { Duration::ZERO } else { pause };
                 self.slow_from = Some(now + pause.max(LOOK_FOR_SLOW_EVERY));

@@ -160,7 +160,8 @@ impl State {
     }
 
     /// Whether this organization is looked for in this pass.
-    pub(super) fn includes(&self, pass: Pass, organization: OrganizationId, now: Instant) -> bool {
+    pub(super) fn includes(&self, pass: Pass, tenant: Tenant, now: Instant) -> bool {
+        let organization = tenant.organization;
         let standing = self.standing(organization, now);
         let is_idle = || !standing.is_slow() && self.is_idle(organization, now);
         match pass {
@@ -169,13 +170,14 @@ impl State {
             // While there is little room, whoever is quick goes before those who are slow.
             Pass::Overdue if standing.is_slow() => self.has_much_room() && self.waits_for_long(organization, now),
             Pass::Overdue => self.waits_for_long(organization, now) && !is_idle(),
+            Pass::Unserved => !standing.is_slow() && self.rank(tenant) == 0,
             Pass::OverdueSlow => standing.is_slow() && self.has_nothing_for(SLOW_AFTER, organization, now),
             Pass::Only(only) => standing == only,
         }
     }
 
     /// More organizations have something to do than there are slots.
-    fn has_more_than_slots(&self) -> bool {
+    pub(super) fn has_more_than_slots(&self) -> bool {
         self.recent.count() > self.slots
     }
 

@@ -202,8 +202,12 @@ struct Simulation {
 
 impl Simulation {
     fn new() -> Self {
+        Self::of(4)
+    }
+
+    fn of(slots: usize) -> Self {
         Self {
-            scheduler: Scheduler::new(4),
+            scheduler: Scheduler::new(slots),
             now: Instant::now(),
             ends: HashMap::new(),
             served: [0; Pass::COUNT],
@@ -240,7 +244,7 @@ impl Simulation {
                 creator: (self.creator)(id).map(UserId),
                 ..tenant(id)
             };
-            if !state.includes(pass, whose.organization, now) {
+            if !state.includes(pass, whose, now) {
                 continue;
             }
             let Some(room) = state.room_in(pass, whose, Work::Events, now) else {
@@ -403,34 +407,68 @@ fn of_one_person(id: u128) -> Option<i64> {
 /// Who created a hundred organizations has one of the permits that are kept for slow ones, and less of the processor for each call.
 #[test]
 fn organizations_of_one_person_wait_for_each_other() {
-    let others = [900, 1300, 1990, 30_000].map(Duration::from_millis);
-    for of_attackers in others {
+    for of_attackers in [900, 1300, 1990, 30_000].map(Duration::from_millis) {
         for of_victim in [1300, 8000].map(Duration::from_millis) {
-            let takes = |id: u128| match id {
-                ..VICTIM => of_attackers,
-                VICTIM => of_victim,
-                // Others are quick, and always have something.
-                _ => Duration::from_millis(900),
-            };
-            let mut simulation = Simulation::new();
-            simulation.creator = of_one_person;
-            let all: Vec<u128> = (1..=91).chain(VICTIM + 1..VICTIM + 9).collect();
-            simulation.wait_of(VICTIM, &[], takes);
-            simulation.pass_time(2 * of_victim, &[], takes);
-            simulation.pass_time(Duration::from_mins(2), &all, takes);
-            for _ in 0..5 {
-                let wait = simulation.wait_of(VICTIM, &all, takes);
-                assert!(
-                    wait < Duration::from_secs(3),
-                    "{of_victim:?} beside {of_attackers:?}: {wait:?}"
-                );
-                let state = simulation.scheduler.0.state();
-                let of_person = |one: &&Running| one.is_kept && one.tenant.creator.is_some();
-                assert!(state.running.values().filter(of_person).count() <= 1);
-                drop(state);
-                simulation.pass_time(of_victim + 8 * TICK, &all, takes);
-            }
+            wait_beside_one_person(4, of_attackers, of_victim);
         }
+    }
+    for slots in 1..4 {
+        wait_beside_one_person(slots, SLOW, Duration::from_secs(8));
+    }
+}
+
+/// The calls of a hundred organizations take just less than would make them slow. Without them it waits for no more than its own events.
+#[test]
+fn quick_ones_do_not_wait_for_the_many_organizations_of_a_person() {
+    for of_attackers in [250, 900].map(Duration::from_millis) {
+        let takes = |id: u128| if id < VICTIM { of_attackers } else { QUICK };
+        let mut simulation = Simulation::new();
+        simulation.creator = of_one_person;
+        let attackers: Vec<u128> = (1..=99).collect();
+        let pass_time = |simulation: &mut Simulation, ticks| {
+            for _ in 0..ticks {
+                simulation.tick(TICK, &attackers, takes);
+            }
+        };
+        pass_time(&mut simulation, 800);
+        for _ in 0..20 {
+            let wait = simulation.wait_of(VICTIM, &attackers, takes);
+            assert!(wait < Duration::from_millis(500), "beside {of_attackers:?}: {wait:?}");
+            pass_time(&mut simulation, 16);
+        }
+    }
+}
+
+fn wait_beside_one_person(slots: usize, of_attackers: Duration, of_victim: Duration) {
+    let takes = |id: u128| match id {
+        ..VICTIM => of_attackers,
+        VICTIM => of_victim,
+        // Others are quick, and always have something.
+        _ => Duration::from_millis(900),
+    };
+    let mut simulation = Simulation::of(slots);
+    simulation.creator = of_one_person;
+    let all: Vec<u128> = (1..=91).chain(VICTIM + 1..VICTIM + 9).collect();
+    simulation.wait_of(VICTIM, &[], takes);
+    simulation.pass_time(2 * of_victim, &[], takes);
+    simulation.pass_time(Duration::from_mins(2), &all, takes);
+    for _ in 0..5 {
+        let wait = simulation.wait_of(VICTIM, &all, takes);
+        assert!(
+            wait < Duration::from_secs(3),
+            "{of_victim:?} beside {of_attackers:?} with {slots} slots: {wait:?}"
+        );
+        let of_person = |one: &&Running| one.is_kept && one.tenant.creator.is_some();
+        let kept = simulation
+            .scheduler
+            .0
+            .state()
+            .running
+            .values()
+            .filter(of_person)
+            .count();
+        assert!(kept <= 1);
+        simulation.pass_time(of_victim + 8 * TICK, &all, takes);
     }
 }
 

@@ -71,37 +71,44 @@ impl Slots {
     }
 
     fn look(&mut self, waiting: &[u128]) -> Option<u128> {
-        let now = self.now;
-        for &pass in self.scheduler.passes(true, now) {
-            let served = self.served[pass.number()];
-            let mut round = waiting.to_vec();
-            round.retain(|id| self.turns.iter().all(|turn| turn.id != *id));
-            round.sort_unstable_by_key(|id| (*id <= served, *id));
-            let mut state = self.scheduler.0.state();
-            let may_begin = |id: &&u128| {
-                let whose = tenant(**id);
-                let is_included = state.includes(pass, whose.organization, now);
-                is_included && matches!(state.room(whose, self.work, now), Some(Room::Free))
-            };
-            if let Some(id) = round.iter().find(may_begin).copied() {
-                let (permit, _) = state.start(tenant(id), self.work, now);
-                state.begin_call(permit, now);
-                if pass == Pass::Overdue {
-                    state.shorten_turn(permit);
-                }
-                state.looks(true).end(pass, true, Duration::ZERO, now);
-                self.turns.push(Turn {
-                    id,
-                    permit,
-                    begun: now,
-                    is_in_slot: true,
-                });
-                self.served[pass.number()] = id;
-                return Some(id);
-            }
-            state.looks(true).end(pass, false, Duration::ZERO, now);
+        if let Some(pass) = self.scheduler.first_pass(true, self.now)
+            && let Some(id) = self.look_in(pass, waiting)
+        {
+            return Some(id);
         }
-        None
+        let passes = self.scheduler.passes(true, self.now);
+        passes.iter().find_map(|pass| self.look_in(*pass, waiting))
+    }
+
+    fn look_in(&mut self, pass: Pass, waiting: &[u128]) -> Option<u128> {
+        let (now, served) = (self.now, self.served[pass.number()]);
+        let mut round = waiting.to_vec();
+        round.retain(|id| self.turns.iter().all(|turn| turn.id != *id));
+        round.sort_unstable_by_key(|id| (*id <= served, *id));
+        let mut state = self.scheduler.0.state();
+        let may_begin = |id: &&u128| {
+            let whose = tenant(**id);
+            let room = || state.room_in(pass, whose, self.work, now);
+            state.includes(pass, whose, now) && matches!(room(), Some(Room::Free))
+        };
+        let found = round.iter().find(may_begin).copied();
+        state.looks(true).end(pass, found.is_some(), Duration::ZERO, now);
+        let id = found?;
+        let (permit, _) = state.start(tenant(id), self.work, now);
+        state.begin_call(permit, now);
+        match pass {
+            Pass::Overdue => state.shorten_turn(permit),
+            Pass::OverdueSlow => state.keep(permit),
+            _ => {}
+        }
+        self.turns.push(Turn {
+            id,
+            permit,
+            begun: now,
+            is_in_slot: true,
+        });
+        self.served[pass.number()] = id;
+        found
     }
 
     fn pass_time(&mut self, time: Duration, waiting: &[u128]) {
@@ -278,6 +285,8 @@ fn who_waits_for_long_comes_first_after_somebody_who_had_nothing() {
         scheduler.note_look(takes_tasks, Pass::Idle, true, EVENT, now);
         assert_eq!(first(takes_tasks), Pass::Overdue);
         scheduler.note_look(takes_tasks, Pass::Overdue, false, EVENT, now);
+        assert_eq!(first(takes_tasks), Pass::Unserved, "the look goes on");
+        scheduler.note_look(takes_tasks, Pass::Unserved, false, EVENT, now);
         assert_eq!(first(takes_tasks), Pass::Only(SpeedClass::Quick), "the look goes on");
         // They are not looked for each time while there are none.
         for _ in 0..3 {
