@@ -70,7 +70,7 @@ impl Scheduler {
         }
         let passes = if state.has_much_room() { MUCH_ROOM } else { LITTLE_ROOM };
         // Without such a look, the first two are left out, and the third unless it is due.
-        let third = usize::from(!state.do_unserved_go_first(takes_tasks, now));
+        let third = usize::from(!state.are_unserved_first(takes_tasks, now));
         let first = state.begin_look(takes_tasks, now).unwrap_or(passes[2 + third]);
         let skipped = passes.iter().take_while(|pass| **pass != first).count();
         &passes[skipped..]

@@ -14,12 +14,12 @@ use super::readers::{Sender, Task};
 use super::state::Capture;
 
 /// A text that is so many times as long as when it was packed is unpacked again rather than kept while it waits.
-const TIGHT: usize = 4;
+const MUCH_LONGER: usize = 4;
 /// How often it is.
 const MAX_UNPACKED: usize = 3;
 
-pub(super) fn is_tight(packed: &[u8], text: &[u8]) -> bool {
-    text.len() > TIGHT * packed.len()
+pub(super) fn is_much_longer(text: &[u8], packed: &[u8]) -> bool {
+    text.len() > MUCH_LONGER * packed.len()
 }
 
 /// How many times as long as when it is packed a text usually is at most: events are about five times as long, and their batches up to ten times.
@@ -118,7 +118,7 @@ struct Work {
 /// Others may have the memory that this needs: it goes on when they give it back.
 enum Outcome {
     Done(Captured, Box<Work>),
-    /// It becomes longer than is usual.
+    /// It becomes longer, or takes more, than is usual.
     IsTight(Box<Work>),
     WaitsToUnpack(Box<Work>, usize),
     WaitsToParse(Box<Work>, usize),
@@ -216,7 +216,7 @@ impl Work {
         if !is_json(&self.text) {
             let text = unpack(&self.text, most, &mut allocate)?;
             let packed = std::mem::replace(&mut self.text, text);
-            self.packed = is_tight(&packed, &self.text).then_some(packed);
+            self.packed = is_much_longer(&self.text, &packed).then_some(packed);
         }
         let kept = self.packed.as_ref().map_or(0, Vec::capacity);
         self.reservation.shrink_to(self.text.capacity() + kept);

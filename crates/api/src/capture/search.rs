@@ -5,7 +5,7 @@ use tokio::task::spawn_blocking;
 
 use super::answers::{Refused, Result};
 use super::budget::Reservation;
-use super::decode::is_tight;
+use super::decode::is_much_longer;
 use super::readers::{Sender, Task};
 use super::state::Capture;
 
@@ -62,7 +62,7 @@ pub(super) async fn open(
         let opened = match unpacked {
             Ok(text) => {
                 let (scan, progress) = searched(&text);
-                let bytes = if is_tight(&bytes, &text) { bytes } else { text };
+                let bytes = if is_much_longer(&text, &bytes) { bytes } else { text };
                 reservation.shrink_to(bytes.capacity());
                 Some(Opened { bytes, scan, progress })
             }

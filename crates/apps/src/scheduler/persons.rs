@@ -45,22 +45,22 @@ impl State {
 
     /// Whether slow ones who wait are to be looked for now.
     pub(super) fn begin_slow_look(&mut self, takes_tasks: bool, now: Instant) -> bool {
-        self.is_use_in_slow_look(now) && self.looks(takes_tasks).begin_slow(now)
+        self.is_slow_look_useful(now) && self.looks(takes_tasks).begin_slow(now)
     }
 
     /// When slow ones are to be looked for; none while that is of no use.
     pub(super) fn slow_look_at(&mut self, takes_tasks: bool, now: Instant) -> Option<Instant> {
-        self.is_use_in_slow_look(now)
+        self.is_slow_look_useful(now)
             .then(|| self.looks(takes_tasks).slow_at().unwrap_or(now))
     }
 
     /// Whether persons of whom nothing is in progress go before others.
-    pub(super) fn do_unserved_go_first(&mut self, takes_tasks: bool, now: Instant) -> bool {
+    pub(super) fn are_unserved_first(&mut self, takes_tasks: bool, now: Instant) -> bool {
         self.has_more_than_slots() && self.looks(takes_tasks).is_unserved_due(now)
     }
 
     /// While there is little room, whoever is quick goes before them, however many those are.
-    fn is_use_in_slow_look(&self, now: Instant) -> bool {
+    fn is_slow_look_useful(&self, now: Instant) -> bool {
         let are_left_out = !self.has_much_room() || !self.has_room_for_slowest(now);
         are_left_out && self.has_kept_room_for(SpeedClass::Slow)
     }

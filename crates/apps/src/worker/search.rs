@@ -158,10 +158,12 @@ impl Apps {
         floor: &SlotPool,
         (pauses, quiet): (&mut Pauses, &mut Quiet),
     ) -> Result<Option<Permit>> {
+        if !pauses.is_over(one.config, Instant::now()) {
+            return Ok(None);
+        }
         let tenant = self.core.service.tenant(one.organization).await?;
-        let now = Instant::now();
-        let may_begin = floor.scheduler.may_begin(pass, tenant, Work::Events, now);
-        if !may_begin || !pauses.is_over(one.config, now) {
+        let scheduler = &floor.scheduler;
+        if !scheduler.may_begin(pass, tenant, Work::Events, Instant::now()) {
             return Ok(None);
         }
         if quiet.has(one.team, &one.cursor) || !self.look_for_events(one, floor, quiet).await {
@@ -169,7 +171,7 @@ impl Apps {
             return Ok(None);
         }
         pauses.end(one.config);
-        Ok(floor.scheduler.begin(pass, tenant, Work::Events, Instant::now()))
+        Ok(scheduler.begin(pass, tenant, Work::Events, Instant::now()))
     }
 
     /// Whether it has any, as far as that can be read. Where it cannot, the other teams are looked at all the same.
