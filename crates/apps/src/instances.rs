@@ -58,7 +58,7 @@ impl InstancePool {
         &self,
         core: &Arc<Core>,
         runnable: &Runnable,
-        rank: usize,
+        rank: u32,
     ) -> Result<PooledInstance, (Failure, Arc<Outlet>)> {
         let kept = self.pool().remove(&runnable.config.id);
         let made_of = InstanceKey::of(runnable);

@@ -11,16 +11,18 @@
 //! turn. So they are late while there is much to do, but never left out, whoever is quicker.
 //!
 //! Anybody creates many organizations. A person has one of those kept permits with all of theirs. The more they have in progress, the less of the
-//! processors each of it gets; and whoever has nothing in progress goes first.
+//! processors each of it gets. Whoever has at most half as much in progress as is typical, now and lately, goes first and has longer turns: so each
+//! person gets half of an equal share at least, however many organizations the others have.
 //!
 //! Those who are quick can be many, too: the more organizations had something in progress in the last seconds, the shorter
-//! are their turns, and whoever had nothing goes before all of them, but every second time behind those who wait for longer
-//! than a round.
+//! are their turns, and those who wait for longer than a round go before all others every second time.
 
 mod history;
+mod loads;
 mod permit;
 mod persons;
 mod recent;
+mod room;
 mod search_timer;
 mod speed_class;
 mod state;
@@ -36,15 +38,15 @@ use service::Tenant;
 use tokio::time::sleep_until;
 
 pub(crate) use self::permit::Permit;
+use self::room::Room;
 use self::speed_class::SpeedClass;
 pub(crate) use self::speed_class::{Pass, Work};
-use self::state::{Room, Shared};
+use self::state::Shared;
 
-const MUCH_ROOM: &[Pass] = &[Pass::Overdue, Pass::Idle, Pass::Unserved, Pass::Anyone];
+const MUCH_ROOM: &[Pass] = &[Pass::Overdue, Pass::Underserved, Pass::Anyone];
 const LITTLE_ROOM: &[Pass] = &[
     Pass::Overdue,
-    Pass::Idle,
-    Pass::Unserved,
+    Pass::Underserved,
     Pass::Only(SpeedClass::Quick),
     Pass::Only(SpeedClass::New),
     Pass::Only(SpeedClass::Slow),
@@ -61,7 +63,7 @@ impl Scheduler {
         Self(Arc::new(Shared::new(slots)))
     }
 
-    /// The order in which waiting organizations are searched. Without contention only idle ones are preferred. The result of each pass
+    /// The order in which waiting organizations are searched. Without contention nobody is preferred who is quick. The result of each pass
     /// is recorded: see [`note_look`](Self::note_look).
     pub(crate) fn passes(&self, takes_tasks: bool, now: Instant) -> &'static [Pass] {
         let mut state = self.0.state();
@@ -69,10 +71,9 @@ impl Scheduler {
             return &[];
         }
         let passes = if state.has_much_room() { MUCH_ROOM } else { LITTLE_ROOM };
-        // Without such a look, the first two are left out, and the third unless it is due.
-        let third = usize::from(!state.are_unserved_first(takes_tasks, now));
-        let first = state.begin_look(takes_tasks, now).unwrap_or(passes[2 + third]);
-        let skipped = passes.iter().take_while(|pass| **pass != first).count();
+        let first = state.begin_look(takes_tasks, now);
+        let is_first = |pass: &Pass| !matches!(pass, Pass::Overdue | Pass::Underserved) || first == Some(*pass);
+        let skipped = passes.iter().take_while(|pass| !is_first(pass)).count();
         &passes[skipped..]
     }
 

@@ -71,7 +71,7 @@ impl Instance {
 
     /// Leaves more of the processors to others: nobody who has many processes has more of these than somebody who has one. The first has rank
     /// 0. Without special rights, a process never gets a better rank again.
-    pub fn give_way(&self, rank: usize) {
+    pub fn give_way(&self, rank: u32) {
         if let Some(process) = &self.process {
             process.give_way(rank);
         }

@@ -122,7 +122,7 @@ impl Sandbox {
         (bytes, load): (usize, impl Future<Output = Result<Json, Failure>>),
         meta: Meta,
         host: Arc<dyn Host>,
-        rank: usize,
+        rank: u32,
     ) -> Result<Instance, Failure> {
         let place = self.place(&self.instances).await?;
         let process = self.start_for_calls().await?;

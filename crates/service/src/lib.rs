@@ -57,7 +57,7 @@ pub use id::{
 pub use instance::Instance;
 pub use level::Level;
 pub use limits::HourlyLimits;
-pub use organizations::creators::Tenant;
+pub use organizations::creators::{Person, Tenant};
 pub use page::{MAX_BYTES as MAX_PAGE_BYTES, Page, Window};
 pub use page_slots::{PageSlot, PageSlots};
 pub use rotation::Rotation;

@@ -13,11 +13,11 @@ pub(crate) struct Permit {
     shared: Arc<Shared>,
     number: u64,
     preempted: CancellationToken,
-    rank: usize,
+    rank: u32,
 }
 
 impl Permit {
-    pub(super) fn new(shared: Arc<Shared>, number: u64, preempted: CancellationToken, rank: usize) -> Self {
+    pub(super) fn new(shared: Arc<Shared>, number: u64, preempted: CancellationToken, rank: u32) -> Self {
         Self {
             shared,
             number,
@@ -27,7 +27,7 @@ impl Permit {
     }
 
     /// How much of the same person was in progress when this began.
-    pub(crate) fn rank(&self) -> usize {
+    pub(crate) fn rank(&self) -> u32 {
         self.rank
     }
 

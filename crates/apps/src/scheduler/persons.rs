@@ -1,12 +1,13 @@
-//! What persons share with all of their organizations: they have one of the permits that are kept for slow ones at a time, the more they have
-//! in progress, the higher is its rank, and those of whom nothing is go before the others.
+//! What persons share with all of their organizations: they have one of the permits that are kept for slow ones at a time, and the more they have
+//! in progress, the higher is its rank.
 
 use std::time::Instant;
 
 use service::Tenant;
 
+use super::room::Room;
 use super::speed_class::{Pass, SpeedClass, Work};
-use super::state::{Room, State};
+use super::state::State;
 
 const LEAST_KEPT: usize = 4;
 
@@ -17,7 +18,7 @@ impl State {
             return self.room(tenant, work, now);
         }
         let mut kept = self.running.values().filter(|one| one.is_kept);
-        let has_one = kept.any(|one| one.tenant.shares_with(&tenant));
+        let has_one = kept.any(|one| one.tenant.person() == tenant.person());
         let is_free = !has_one && self.has_kept_room_for(self.standing(tenant.organization, now));
         is_free.then_some(Room::Free)
     }
@@ -54,11 +55,6 @@ impl State {
             .then(|| self.looks(takes_tasks).slow_at().unwrap_or(now))
     }
 
-    /// Whether persons of whom nothing is in progress go before others.
-    pub(super) fn are_unserved_first(&mut self, takes_tasks: bool, now: Instant) -> bool {
-        self.has_more_than_slots() && self.looks(takes_tasks).is_unserved_due(now)
-    }
-
     /// While there is little room, whoever is quick goes before them, however many those are.
     fn is_slow_look_useful(&self, now: Instant) -> bool {
         let are_left_out = !self.has_much_room() || !self.has_room_for_slowest(now);
@@ -66,8 +62,7 @@ impl State {
     }
 
     /// How much of the same person is in progress, in all of their organizations.
-    pub(super) fn rank(&self, tenant: Tenant) -> usize {
-        let same = self.running.values().filter(|one| one.tenant.shares_with(&tenant));
-        same.count()
+    pub(super) fn rank(&self, tenant: Tenant) -> u32 {
+        self.loads.in_progress(tenant.person())
     }
 }

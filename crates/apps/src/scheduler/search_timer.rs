@@ -1,4 +1,4 @@
-//! When to search for organizations that were idle or have waited long. A search that finds none scans all configurations, so
+//! When to search for those who have little in progress, and for organizations that have waited long. A search that finds none scans all configurations, so
 //! their rate is limited.
 
 use std::time::{Duration, Instant};
@@ -13,16 +13,18 @@ pub(super) const LATEST: Duration = Duration::from_secs(10);
 /// Slow organizations are looked for less often than they can be served.
 pub(super) const LOOK_FOR_SLOW_EVERY: Duration = Duration::from_millis(500);
 
+/// Persons who have little in progress are looked for at least so often, or half of the time.
+const LOOK_FOR_UNDERSERVED_EVERY: Duration = Duration::from_millis(500);
+
 /// The looks of all slots that look for the same.
 #[derive(Debug, Default)]
 pub(super) struct SearchTimer {
-    /// Somebody was found who had nothing in progress lately. However many these are, the next time others come first.
+    /// Somebody was found who has little in progress. However many these are, the next time others come first.
     is_turn_of_others: bool,
     /// No look is begun before. While one is in progress, its end is not known.
     from: Option<Instant>,
     overdue_from: Option<Instant>,
     slow_from: Option<Instant>,
-    unserved_from: Option<Instant>,
 }
 
 impl SearchTimer {
@@ -34,7 +36,16 @@ impl SearchTimer {
         }
         self.from = Some(now + LATEST);
         let is_turn_of_others = std::mem::take(&mut self.is_turn_of_others) && is_due(self.overdue_from);
-        Some(if is_turn_of_others { Pass::Overdue } else { Pass::Idle })
+        Some(if is_turn_of_others {
+            Pass::Overdue
+        } else {
+            Pass::Underserved
+        })
+    }
+
+    /// Somebody who has little in progress has more to do.
+    pub(super) fn expect_underserved(&mut self) {
+        self.from = None;
     }
 
     /// Whether slow ones are looked for first.
@@ -51,17 +62,13 @@ impl SearchTimer {
         self.slow_from
     }
 
-    /// Whether those of whom nothing is in progress go before others: not so soon after none was found.
-    pub(super) fn is_unserved_due(&self, now: Instant) -> bool {
-        self.unserved_from.is_none_or(|at| at <= now)
-    }
-
     pub(super) fn end(&mut self, pass: Pass, has_found: bool, took: Duration, now: Instant) {
         let pause = took.saturating_mul(TIMES_WHAT_IT_TOOK).clamp(LOOK_EVERY, LATEST);
         let from = (!has_found).then(|| now + pause);
         match pass {
-            Pass::Idle => {
-                self.from = from;
+            Pass::Underserved => {
+                let latest = now + took.max(LOOK_FOR_UNDERSERVED_EVERY);
+                self.from = from.map(|from| from.min(latest));
                 self.is_turn_of_others = has_found;
             }
             Pass::Overdue => {
@@ -71,7 +78,6 @@ impl SearchTimer {
                     self.from = None;
                 }
             }
-            Pass::Unserved => self.unserved_from = from,
             Pass::OverdueSlow => {
                 let pause = if has_found { Duration::ZERO } else { pause };
                 self.slow_from = Some(now + pause.max(LOOK_FOR_SLOW_EVERY));

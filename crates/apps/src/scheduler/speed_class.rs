@@ -44,29 +44,26 @@ impl SpeedClass {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Pass {
     Anyone,
-    /// Those who had nothing in progress lately, unless they were slow.
-    Idle,
-    /// Others who had nothing in progress for longer than a round of short turns.
+    /// Those of a person who has little in progress beside others, unless they are slow.
+    Underserved,
+    /// Those who had nothing in progress for longer than a round of short turns.
     Overdue,
-    /// Those of a person of whom nothing is in progress, unless they are slow.
-    Unserved,
     /// Slow ones who had nothing in progress for a while. They have a few permits of their own.
     OverdueSlow,
     Only(SpeedClass),
 }
 
 impl Pass {
-    pub(crate) const COUNT: usize = 10;
+    pub(crate) const COUNT: usize = 9;
 
     /// Each pass goes its own rounds: otherwise one would begin again and again where another has ended.
     pub(crate) fn number(self) -> usize {
         match self {
             Self::Anyone => 0,
-            Self::Idle => 1,
+            Self::Underserved => 1,
             Self::Overdue => 2,
-            Self::Unserved => 3,
-            Self::OverdueSlow => 4,
-            Self::Only(standing) => 5 + standing as usize,
+            Self::OverdueSlow => 3,
+            Self::Only(standing) => 4 + standing as usize,
         }
     }
 }

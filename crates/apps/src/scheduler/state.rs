@@ -9,9 +9,10 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use super::history::Histories;
+use super::loads::Loads;
 use super::recent::{IDLE_AFTER, Recent};
 use super::search_timer::SearchTimer;
-use super::speed_class::{Pass, SLOWEST, SpeedClass, Work};
+use super::speed_class::{Pass, SpeedClass, Work};
 
 /// How long one call of an app may take before it is slow: starting the app, if need be, and what it does with one event.
 pub(super) const SLOW_AFTER: Duration = Duration::from_secs(1);
@@ -46,12 +47,15 @@ impl Shared {
 
 #[derive(Debug)]
 pub(super) struct State {
+    /// Of how many organizations something is in progress before any of them waits.
+    uncontended: usize,
     slots: usize,
     pub(super) most: usize,
     /// What one organization may have in progress.
-    most_of_one: usize,
+    pub(super) most_of_one: usize,
     next: u64,
     pub(super) running: HashMap<u64, Running>,
+    pub(super) loads: Loads,
     pub(super) history: Histories,
     pub(super) recent: Recent,
     /// Of the slots for events alone, and of the others.
@@ -62,7 +66,7 @@ pub(super) struct State {
 #[derive(Debug)]
 pub(super) struct Running {
     pub(super) tenant: Tenant,
-    work: Work,
+    pub(super) work: Work,
     /// When it began.
     pub(super) standing: SpeedClass,
     /// Whether its organization had nothing in progress for a while before, or others wait who had nothing.
@@ -81,32 +85,29 @@ pub(super) struct Running {
 
 impl Running {
     /// How long the call lasts that it is at.
-    fn lasts(&self, now: Instant) -> Duration {
+    pub(super) fn lasts(&self, now: Instant) -> Duration {
         let since = self.calling_since;
         since.map_or(Duration::ZERO, |since| now.saturating_duration_since(since))
     }
 
-    fn is_slow(&self, now: Instant) -> bool {
+    pub(super) fn is_slow(&self, now: Instant) -> bool {
         self.lasts(now) >= SLOW_AFTER
     }
 }
 
-/// Whether something may begin.
-pub(super) enum Room {
-    Free,
-    /// If this is preempted.
-    InsteadOf(u64),
-}
-
 impl State {
     pub(super) fn new(slots: usize) -> Self {
-        let slots = slots.max(1);
+        let slots = slots.clamp(1, MAX_AT_ONCE);
+        let most = (slots * PER_SLOT).min(MAX_AT_ONCE);
+        let most_of_one = slots.min(MAX_AT_ONCE / 4);
         Self {
+            uncontended: slots.min(most / most_of_one),
             slots,
-            most: slots.saturating_mul(PER_SLOT).min(MAX_AT_ONCE),
-            most_of_one: slots.min(MAX_AT_ONCE / 4),
+            most,
+            most_of_one,
             next: 0,
             running: HashMap::new(),
+            loads: Loads::default(),
             history: Histories::default(),
             recent: Recent::default(),
             looks: Default::default(),
@@ -129,6 +130,7 @@ impl State {
             calling_since: None,
             preempted: preempted.clone(),
         };
+        self.loads.begin(tenant.person(), now);
         self.running.insert(self.next, running);
         self.recent.note(organization, now);
         (self.next, preempted)
@@ -145,7 +147,7 @@ impl State {
     }
 
     /// Whether it had nothing in progress for a while.
-    fn is_idle(&self, organization: OrganizationId, now: Instant) -> bool {
+    pub(super) fn is_idle(&self, organization: OrganizationId, now: Instant) -> bool {
         self.has_nothing_for(IDLE_AFTER, organization, now)
     }
 
@@ -163,32 +165,30 @@ impl State {
     pub(super) fn includes(&self, pass: Pass, tenant: Tenant, now: Instant) -> bool {
         let organization = tenant.organization;
         let standing = self.standing(organization, now);
-        let is_idle = || !standing.is_slow() && self.is_idle(organization, now);
         match pass {
             Pass::Anyone => true,
-            Pass::Idle => is_idle(),
             // While there is little room, whoever is quick goes before those who are slow.
             Pass::Overdue if standing.is_slow() => self.has_much_room() && self.waits_for_long(organization, now),
-            Pass::Overdue => self.waits_for_long(organization, now) && !is_idle(),
-            Pass::Unserved => !standing.is_slow() && self.rank(tenant) == 0,
+            Pass::Overdue => self.waits_for_long(organization, now) && !self.is_idle(organization, now),
+            Pass::Underserved => !standing.is_slow() && self.loads.is_little(tenant.person(), now),
             Pass::OverdueSlow => standing.is_slow() && self.has_nothing_for(SLOW_AFTER, organization, now),
             Pass::Only(only) => standing == only,
         }
     }
 
-    /// More organizations have something to do than there are slots.
-    pub(super) fn has_more_than_slots(&self) -> bool {
-        self.recent.count() > self.slots
+    /// So many organizations have something to do that some of them may wait.
+    pub(super) fn is_contended(&self) -> bool {
+        self.recent.count() > self.uncontended
     }
 
     pub(super) fn looks(&mut self, takes_tasks: bool) -> &mut SearchTimer {
         &mut self.looks[usize::from(takes_tasks)]
     }
 
-    /// Which organizations to search for first: idle ones, ones that have waited longer than a round, or neither.
+    /// Who is searched for first: those who have little in progress, those who have waited longer than a round, or neither.
     pub(super) fn begin_look(&mut self, takes_tasks: bool, now: Instant) -> Option<Pass> {
         self.recent.tidy(now);
-        let is_to_look = self.has_more_than_slots();
+        let is_to_look = self.is_contended();
         is_to_look.then(|| self.looks(takes_tasks).begin(now)).flatten()
     }
 
@@ -198,10 +198,11 @@ impl State {
         let Some(one) = self.running.get(&number) else {
             return is_crowded;
         };
-        let has_lasted = now.saturating_duration_since(one.begun) >= SLOW_AFTER;
-        let has_had = |since: Instant| now.saturating_duration_since(since) >= self.turn_of(one);
-        let do_others_wait = one.is_kept || (self.has_more_than_slots() && self.running.len() >= self.slots);
-        (is_crowded && has_lasted) || (do_others_wait && one.called_first.is_some_and(has_had))
+        let turn = self.turn_of(one);
+        let has_had = |turn: Duration, since: Instant| now.saturating_duration_since(since) >= turn;
+        let do_others_wait = one.is_kept || (self.is_contended() && self.running.len() >= self.slots);
+        (is_crowded && has_had(turn.max(SLOW_AFTER), one.begun))
+            || (do_others_wait && one.called_first.is_some_and(|since| has_had(turn, since)))
     }
 
     /// Others have just come, and wait.
@@ -213,6 +214,10 @@ impl State {
 
     /// How long its turn lasts while others wait. The first one is short: nobody knows yet how many more have just come.
     fn turn_of(&self, one: &Running) -> Duration {
+        // Others wait because of those who have more.
+        if !one.is_kept && self.loads.stays_little(one.tenant.person()) {
+            return ROUND;
+        }
         if one.is_short {
             return SHORTEST_TURN;
         }
@@ -226,113 +231,6 @@ impl State {
         self.running.iter().filter(|(_, one)| !one.is_kept)
     }
 
-    pub(super) fn room(&self, tenant: Tenant, work: Work, now: Instant) -> Option<Room> {
-        let organization = tenant.organization;
-        let half = self.most / 2;
-        let all = self.shared().count();
-        let count = |is_so: &dyn Fn(&Running) -> bool| self.shared().filter(|(_, one)| is_so(one)).count();
-        let of_organization = self.shared().filter(|(_, one)| one.tenant.organization == organization);
-        if of_organization.count() >= self.most_of_one {
-            return None;
-        }
-        let standing = self.standing(organization, now);
-        let is_task = work == Work::Task;
-        if is_task && count(&|one| one.work == Work::Task) >= half {
-            return if standing.is_slow() {
-                self.preempt_slower(organization, standing, now, |one| one.work == Work::Task)
-            } else {
-                self.preemptible(now, half / 2, |one| one.work == Work::Task)
-            };
-        }
-        let free = |most: usize| (all < most).then_some(Room::Free);
-        match standing {
-            SpeedClass::Quick => free(self.most).or_else(|| self.preempt_slow(now)),
-            SpeedClass::New => {
-                let new = count(&|one| one.standing == SpeedClass::New && !one.is_slow(now));
-                // An idle organization does not wait for fast ones that are always busy.
-                let is_idle = self.is_idle(organization, now);
-                let kept = if is_idle { 0 } else { self.kept_for_quick() };
-                let room = || free(self.most - kept).or_else(|| self.preempt_slow(now));
-                (new < half).then(room).flatten()
-            }
-            SpeedClass::Slow | SpeedClass::Slower | SpeedClass::Slowest => {
-                let slow = self.slow_count(now);
-                let room = (slow < self.most_of_slow(standing)).then(|| free(self.most_with_slow()));
-                room.flatten()
-                    .or_else(|| self.preempt_slower(organization, standing, now, |_| true))
-            }
-        }
-    }
-
-    fn slow_count(&self, now: Instant) -> usize {
-        let slow = |one: &Running| one.standing.is_slow() || one.is_slow(now);
-        self.shared().filter(|(_, one)| slow(one)).count()
-    }
-
-    /// With this many in progress, nobody who is slow begins.
-    fn most_with_slow(&self) -> usize {
-        self.most - self.most / 4
-    }
-
-    /// Whether the slowest may begin beside the others.
-    pub(super) fn has_room_for_slowest(&self, now: Instant) -> bool {
-        self.slow_count(now) < self.most_of_slow(SpeedClass::Slowest) && self.shared().count() < self.most_with_slow()
-    }
-
-    /// Half of all permits; a few of these are for those who are less slow.
-    fn most_of_slow(&self, standing: SpeedClass) -> usize {
-        let kept = match standing {
-            SpeedClass::Slowest => 2 * self.most / 14,
-            SpeedClass::Slower => self.most / 14,
-            _ => 0,
-        };
-        (self.most / 2).saturating_sub(kept).max(1)
-    }
-
-    /// What has lasted longest of organizations that are slower than this one. Equals do not end each other's: nobody would get done.
-    fn preempt_slower(
-        &self,
-        organization: OrganizationId,
-        standing: SpeedClass,
-        now: Instant,
-        is_meant: impl Fn(&Running) -> bool,
-    ) -> Option<Room> {
-        let is_slower = |one: &Running| one.tenant.organization != organization && one.lasts(now) >= SLOWEST;
-        let slower = self.shared().filter(|(_, one)| is_meant(one) && is_slower(one));
-        let oldest = slower.min_by_key(|(_, one)| one.calling_since);
-        let oldest = oldest.filter(|_| standing < SpeedClass::Slowest);
-        oldest.map(|(number, _)| Room::InsteadOf(*number))
-    }
-
-    /// How many permits only those get who are known to be quick.
-    pub(super) fn kept_for_quick(&self) -> usize {
-        (self.most / 8).max(1)
-    }
-
-    fn preempt_slow(&self, now: Instant) -> Option<Room> {
-        self.preemptible(now, self.most / 3, |_| true)
-    }
-
-    /// The oldest of the slow ones, if there are more of them than may keep their permits.
-    fn preemptible(&self, now: Instant, most: usize, is_meant: impl Fn(&Running) -> bool) -> Option<Room> {
-        let is_slow = |one: &Running| is_meant(one) && one.is_slow(now);
-        let slow = || self.shared().filter(|(_, one)| is_slow(one));
-        if slow().count() <= most {
-            return None;
-        }
-        let oldest = slow().min_by_key(|(_, one)| one.calling_since);
-        oldest.map(|(number, _)| Room::InsteadOf(*number))
-    }
-
-    pub(super) fn has_much_room(&self) -> bool {
-        self.shared().count() < self.most / 2
-    }
-
-    /// Whether somebody who is quick could begin.
-    pub(super) fn has_any_room(&self, now: Instant) -> bool {
-        self.shared().count() < self.most || self.preempt_slow(now).is_some()
-    }
-
     /// When the next call becomes slow.
     pub(super) fn next_slow_at(&self, now: Instant) -> Instant {
         let since = self.running.values().filter_map(|one| one.calling_since);
@@ -341,7 +239,7 @@ impl State {
     }
 
     pub(super) fn preempt(&mut self, number: u64, now: Instant) {
-        if let Some(one) = self.running.remove(&number) {
+        if let Some(one) = self.remove(number, now) {
             one.preempted.cancel();
             // How long it would have taken is not known: no less than others before it.
             let organization = one.tenant.organization;
@@ -389,12 +287,23 @@ impl State {
 
     pub(super) fn end(&mut self, number: u64, now: Instant) {
         self.end_call(number, now);
-        let Some(one) = self.running.remove(&number) else {
+        let has_yielded = self.should_yield(number, now);
+        let Some(one) = self.remove(number, now) else {
             return;
         };
+        // It has more to do.
+        if has_yielded && self.loads.is_little(one.tenant.person(), now) {
+            self.looks.iter_mut().for_each(SearchTimer::expect_underserved);
+        }
         self.recent.note(one.tenant.organization, now);
         if one.has_begun_calls {
             self.history.note_quick(one.tenant.organization, now);
         }
+    }
+
+    fn remove(&mut self, number: u64, now: Instant) -> Option<Running> {
+        let one = self.running.remove(&number)?;
+        self.loads.end(one.tenant.person(), now);
+        Some(one)
     }
 }

@@ -542,6 +542,8 @@ fn who_is_new_and_had_nothing_under_way_does_not_wait_for_those_known_to_be_quic
     for id in &attackers {
         simulation.wait_of(*id, &[], |_| QUICK);
     }
+    // Each of them has had its turn once.
+    simulation.pass_time(Duration::from_secs(20), &attackers, takes);
     for number in 0..5 {
         for _ in 0..200 {
             simulation.tick(TICK, &attackers, takes);

@@ -1,5 +1,7 @@
 //! How long somebody waits beside many organizations whose apps are quick, and always have more to do.
 
+use service::UserId;
+
 use super::recent::IDLE_AFTER;
 use super::search_timer::{LATEST, LOOK_EVERY};
 use super::state::{SHORTEST_TURN, SLOW_AFTER};
@@ -11,6 +13,8 @@ const EVENT: Duration = Duration::from_millis(20);
 const SLOTS: usize = 4;
 const MANY: u128 = 200;
 const VICTIM: u128 = 500;
+/// How long a slot waits for one call.
+const SLOT_WAIT: Duration = Duration::from_millis(100);
 /// How long a turn lasts at most, whoever waits.
 const TURN: Duration = Duration::from_secs(3);
 
@@ -18,28 +22,42 @@ struct Turn {
     id: u128,
     permit: u64,
     begun: Instant,
+    call_begun: Instant,
     /// Otherwise it goes on without one.
     is_in_slot: bool,
 }
 
 /// The slots of a process in a time of their own. All who wait have more events than they are ever done with.
 struct Slots {
+    count: usize,
     scheduler: Scheduler,
     work: Work,
     now: Instant,
     turns: Vec<Turn>,
     /// Where the round of organizations is, in each pass.
     served: [u128; Pass::COUNT],
+    takes: fn(u128) -> Duration,
+    creator: fn(u128) -> Option<i64>,
 }
 
 impl Slots {
     fn new(work: Work) -> Self {
         Self {
+            count: SLOTS,
             scheduler: Scheduler::new(SLOTS),
             work,
             now: Instant::now(),
             turns: Vec::new(),
             served: [0; Pass::COUNT],
+            takes: |_| EVENT,
+            creator: |_| None,
+        }
+    }
+
+    fn tenant(&self, id: u128) -> Tenant {
+        Tenant {
+            creator: (self.creator)(id).map(UserId),
+            ..tenant(id)
         }
     }
 
@@ -51,19 +69,24 @@ impl Slots {
             let mut state = self.scheduler.0.state();
             let is_task = self.work == Work::Task;
             self.turns.retain_mut(|turn| {
-                state.end_call(turn.permit, now);
                 let lasts = now - turn.begun;
+                if now - turn.call_begun < (self.takes)(turn.id) {
+                    turn.is_in_slot &= now - turn.call_begun < SLOT_WAIT;
+                    return true;
+                }
+                state.end_call(turn.permit, now);
                 if is_task || lasts >= TURN || state.should_yield(turn.permit, now) {
                     state.end(turn.permit, now);
                     return false;
                 }
                 state.begin_call(turn.permit, now);
+                turn.call_begun = now;
                 turn.is_in_slot &= lasts < SLOW_AFTER;
                 true
             });
         }
         let mut begun = Vec::new();
-        while self.turns.iter().filter(|turn| turn.is_in_slot).count() < SLOTS {
+        while self.turns.iter().filter(|turn| turn.is_in_slot).count() < self.count {
             let Some(id) = self.look(waiting) else { break };
             begun.push(id);
         }
@@ -87,14 +110,14 @@ impl Slots {
         round.sort_unstable_by_key(|id| (*id <= served, *id));
         let mut state = self.scheduler.0.state();
         let may_begin = |id: &&u128| {
-            let whose = tenant(**id);
+            let whose = self.tenant(**id);
             let room = || state.room_in(pass, whose, self.work, now);
             state.includes(pass, whose, now) && matches!(room(), Some(Room::Free))
         };
         let found = round.iter().find(may_begin).copied();
         state.looks(true).end(pass, found.is_some(), Duration::ZERO, now);
         let id = found?;
-        let (permit, _) = state.start(tenant(id), self.work, now);
+        let (permit, _) = state.start(self.tenant(id), self.work, now);
         state.begin_call(permit, now);
         match pass {
             Pass::Overdue => state.shorten_turn(permit),
@@ -105,6 +128,7 @@ impl Slots {
             id,
             permit,
             begun: now,
+            call_begun: now,
             is_in_slot: true,
         });
         self.served[pass.number()] = id;
@@ -276,23 +300,66 @@ fn who_waits_for_long_comes_first_after_somebody_who_had_nothing() {
     let first = |takes_tasks: bool| scheduler.passes(takes_tasks, now)[0];
     for takes_tasks in [false, true] {
         for _ in 0..3 {
-            assert_eq!(first(takes_tasks), Pass::Idle);
-            scheduler.note_look(takes_tasks, Pass::Idle, true, EVENT, now);
+            assert_eq!(first(takes_tasks), Pass::Underserved);
+            scheduler.note_look(takes_tasks, Pass::Underserved, true, EVENT, now);
             assert_eq!(first(takes_tasks), Pass::Overdue);
             scheduler.note_look(takes_tasks, Pass::Overdue, true, EVENT, now);
         }
-        assert_eq!(first(takes_tasks), Pass::Idle);
-        scheduler.note_look(takes_tasks, Pass::Idle, true, EVENT, now);
+        assert_eq!(first(takes_tasks), Pass::Underserved);
+        scheduler.note_look(takes_tasks, Pass::Underserved, true, EVENT, now);
         assert_eq!(first(takes_tasks), Pass::Overdue);
         scheduler.note_look(takes_tasks, Pass::Overdue, false, EVENT, now);
-        assert_eq!(first(takes_tasks), Pass::Unserved, "the look goes on");
-        scheduler.note_look(takes_tasks, Pass::Unserved, false, EVENT, now);
-        assert_eq!(first(takes_tasks), Pass::Only(SpeedClass::Quick), "the look goes on");
+        scheduler.note_look(takes_tasks, Pass::Underserved, true, EVENT, now);
         // They are not looked for each time while there are none.
         for _ in 0..3 {
-            scheduler.note_look(takes_tasks, Pass::Idle, true, EVENT, now);
-            assert_eq!(first(takes_tasks), Pass::Idle);
+            assert_eq!(first(takes_tasks), Pass::Underserved);
+            scheduler.note_look(takes_tasks, Pass::Underserved, true, EVENT, now);
         }
+    }
+}
+
+/// How many apps of a person run on average, who has so many with more events than they are ever done with, beside people with 99 organizations each.
+fn average_in_progress(count: usize, attackers: u128, takes: fn(u128) -> Duration, own: u128) -> f64 {
+    let all: Vec<u128> = (1..=attackers * 99).chain(VICTIM..VICTIM + own).collect();
+    let mut slots = Slots {
+        count,
+        scheduler: Scheduler::new(count),
+        takes,
+        creator: |id| i64::try_from((id.min(VICTIM) - 1) / 99).ok(),
+        ..Slots::new(Work::Events)
+    };
+    slots.pass_time(Duration::from_secs(30), &all);
+    let (mut ticks, mut in_progress) = (0_u32, 0_u32);
+    let end = slots.now + Duration::from_secs(30);
+    while slots.now < end {
+        slots.tick(&all);
+        ticks += 1;
+        in_progress += slots.turns.iter().map(|turn| u32::from(turn.id >= VICTIM)).sum::<u32>();
+    }
+    f64::from(in_progress) / f64::from(ticks)
+}
+
+/// Calls that are almost slow take all permits, and short ones all slots.
+#[test]
+fn whoever_has_few_organizations_has_a_share_beside_people_with_many() {
+    let almost_slow: fn(u128) -> Duration = |id| if id < VICTIM { 45 * EVENT } else { EVENT };
+    for (slots, attackers, takes, own, least) in [
+        (4, 1, almost_slow, 1, 0.95),
+        (4, 1, almost_slow, 3, 2.8),
+        (4, 4, almost_slow, 1, 0.95),
+        (64, 4, almost_slow, 3, 2.8),
+        // Half of an equal share.
+        (4, 1, |_| EVENT, 1, 0.9),
+        (4, 4, |_| EVENT, 1, 0.35),
+        (2, 2, |_| EVENT, 2, 0.3),
+        (16, 4, |_| EVENT, 2, 1.6),
+    ] {
+        let average = average_in_progress(slots, attackers, takes, own);
+        assert!(
+            average >= least,
+            "{own} beside {attackers} of {:?} in {slots} slots: {average:.2}",
+            takes(1)
+        );
     }
 }
 
@@ -303,22 +370,26 @@ fn one_slot_of_a_kind_looks_for_those_who_had_nothing_and_the_next_one_later() {
     for id in 1..=20 {
         scheduler.0.state().recent.note(organization(id), start);
     }
-    let looks = |takes_tasks: bool, now: Instant| scheduler.passes(takes_tasks, now).contains(&Pass::Idle);
+    let looks = |takes_tasks: bool, now: Instant| scheduler.passes(takes_tasks, now).contains(&Pass::Underserved);
     for takes_tasks in [false, true] {
         assert!(looks(takes_tasks, start));
         assert!(!looks(takes_tasks, start), "another slot looks");
         let second = start + SLOW_AFTER;
         assert!(!looks(takes_tasks, second), "it still looks");
-        scheduler.note_look(takes_tasks, Pass::Idle, false, Duration::from_millis(1), second);
+        scheduler.note_look(takes_tasks, Pass::Underserved, false, Duration::from_millis(1), second);
         assert!(!looks(takes_tasks, second + LOOK_EVERY / 2));
         let third = second + LOOK_EVERY;
         assert!(looks(takes_tasks, third));
-        let took = Duration::from_millis(400);
-        scheduler.note_look(takes_tasks, Pass::Idle, false, took, third);
+        let took = Duration::from_millis(20);
+        scheduler.note_look(takes_tasks, Pass::Underserved, false, took, third);
         assert!(!looks(takes_tasks, third + took * 9));
         let fourth = third + took * 10;
         assert!(looks(takes_tasks, fourth));
         assert!(!looks(takes_tasks, fourth + took));
+        let took = Duration::from_secs(1);
+        scheduler.note_look(takes_tasks, Pass::Underserved, false, took, fourth);
+        assert!(!looks(takes_tasks, fourth + took / 2));
+        assert!(looks(takes_tasks, fourth + took), "half of the time is for looks");
     }
     // One whose end nobody noted does not last for ever.
     for id in 1..=20 {

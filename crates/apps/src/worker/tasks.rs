@@ -83,7 +83,7 @@ impl Apps {
     }
 
     /// How it went. What the app says goes into the outlet, which is there also if nobody waits for the end of this.
-    async fn call(&self, task: &AppTask, rank: usize, said: &OnceLock<Arc<Outlet>>) -> Result<(), Failure> {
+    async fn call(&self, task: &AppTask, rank: u32, said: &OnceLock<Arc<Outlet>>) -> Result<(), Failure> {
         let core = &self.core;
         let mut pooled = match self.instances.take(core, &task.runnable, rank).await {
             Ok(pooled) => pooled,

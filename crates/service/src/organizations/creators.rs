@@ -17,10 +17,17 @@ pub struct Tenant {
     pub creator: Option<UserId>,
 }
 
+/// Whose share of what is scarce something is part of: all organizations that one person created share it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Person {
+    Creator(UserId),
+    /// One that an operator created counts as a person.
+    Of(OrganizationId),
+}
+
 impl Tenant {
-    /// Whether both are the same organization, or were created by the same person.
-    pub fn shares_with(&self, other: &Self) -> bool {
-        self.organization == other.organization || (self.creator.is_some() && self.creator == other.creator)
+    pub fn person(&self) -> Person {
+        self.creator.map_or(Person::Of(self.organization), Person::Creator)
     }
 }
 
