@@ -1,6 +1,6 @@
 //! What operators and their machines ask: is it alive, is it ready, how is it doing.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -24,7 +24,8 @@ use crate::settings::Settings;
 
 const PING_LIMIT: Duration = Duration::from_secs(2);
 /// With less, a database or a store of events stops taking anything soon.
-const LEAST_DISK: u64 = 16 * 1024 * 1024;
+const LEAST_DISK: u64 = 16 * MEBIBYTE;
+const MEBIBYTE: u64 = 1024 * 1024;
 const WRITE_AGAIN_AFTER: Duration = Duration::from_secs(1);
 const PING_AGAIN_AFTER: Duration = Duration::from_millis(500);
 
@@ -62,6 +63,7 @@ struct Measures {
     service: Service,
     metrics: PrometheusHandle,
     audience: Audience,
+    data_dir: PathBuf,
     /// When the page was written last, and what it says: anybody can ask, and it may be long.
     last_page: Arc<Mutex<Option<(Instant, Bytes)>>>,
 }
@@ -82,11 +84,12 @@ pub(crate) fn health(service: Service, readiness: Readiness, apps: Apps, setting
 }
 
 /// How it is doing.
-pub(crate) fn metrics(service: Service, metrics: PrometheusHandle, audience: Audience) -> Router {
+pub(crate) fn metrics(service: Service, metrics: PrometheusHandle, audience: Audience, settings: &Settings) -> Router {
     let router = Router::new().route("/metrics", get(metrics_page)).with_state(Measures {
         service: service.clone(),
         metrics,
         audience,
+        data_dir: settings.data_dir.clone(),
         last_page: Arc::default(),
     });
     api::with_request_ids(router, service)
@@ -110,7 +113,7 @@ async fn is_ready(State(operation): State<Health>) -> (StatusCode, String) {
 
 impl Health {
     fn is_disk_full(&self) -> bool {
-        statvfs(&self.data_dir).is_ok_and(|disk| disk.f_bavail.saturating_mul(disk.f_frsize) < LEAST_DISK)
+        free_disk(&self.data_dir).is_some_and(|free| free < LEAST_DISK)
     }
 
     /// Asked once for all who want to know at the same time, as anybody can ask.
@@ -125,6 +128,12 @@ impl Health {
         *last = Some((Instant::now(), answers));
         answers
     }
+}
+
+/// How many bytes may still be written there.
+fn free_disk(folder: &Path) -> Option<u64> {
+    let disk = statvfs(folder).ok()?;
+    Some(disk.f_bavail.saturating_mul(disk.f_frsize))
 }
 
 /// What is not as it should be, but no reason to turn people away.
@@ -160,6 +169,10 @@ impl Measures {
         metrics::gauge!("hedgerow_database_connections", "state" => "open").set(f64::from(pool.open));
         let idle = u32::try_from(pool.idle).unwrap_or(u32::MAX);
         metrics::gauge!("hedgerow_database_connections", "state" => "idle").set(f64::from(idle));
+        if let Some(free) = free_disk(&self.data_dir) {
+            let mebibytes = u32::try_from(free / MEBIBYTE).unwrap_or(u32::MAX);
+            metrics::gauge!("hedgerow_disk_free_bytes").set(f64::from(mebibytes) * 1_048_576.0);
+        }
         let (audience, metrics) = (self.audience, self.metrics.clone());
         let written = tokio::task::spawn_blocking(move || shown_to(audience, metrics.render()));
         let page = Bytes::from(written.await.unwrap_or_default());

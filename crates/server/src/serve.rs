@@ -76,7 +76,7 @@ pub(crate) async fn serve(settings: Settings) -> anyhow::Result<()> {
         &settings,
     ));
     let stop = CancellationToken::new();
-    let measures = |audience| operation::metrics(service.clone(), metrics.clone(), audience);
+    let measures = |audience| operation::metrics(service.clone(), metrics.clone(), audience, &settings);
     let app = match settings.health_listen {
         None => app.merge(measures(Audience::Anybody)),
         Some(at) => {

@@ -92,6 +92,7 @@ pub(crate) fn count(database: &'static str) -> anyhow::Result<PrometheusHandle> 
         "hedgerow_http_request_duration_seconds",
         "Duration of HTTP requests in seconds."
     );
+    metrics::describe_gauge!("hedgerow_disk_free_bytes", "Free space on the disk of the data folder.");
     metrics::describe_gauge!("hedgerow_database_connections", "Open and idle database connections.");
     metrics::describe_counter!("hedgerow_captured_events_total", "Events captured and stored.");
     metrics::describe_counter!(

@@ -30,7 +30,7 @@ pub(crate) async fn work(settings: Settings) -> anyhow::Result<()> {
     let readiness = Readiness::default();
     if let Some(at) = settings.health_listen {
         let metrics = telemetry::count(service.store().kind())?;
-        let measures = operation::metrics(service.clone(), metrics, Audience::Operators);
+        let measures = operation::metrics(service.clone(), metrics, Audience::Operators, &settings);
         let health = operation::health(service.clone(), readiness.clone(), apps.clone(), &settings);
         serve::watch_over(at, health.merge(measures), stop.clone()).await?;
     }

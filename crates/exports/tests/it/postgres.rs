@@ -63,10 +63,7 @@ async fn debians_postgresql_passes_the_suite() {
 
 #[tokio::test]
 async fn postgresql_18_passes_the_suite() {
-    let server = PostgresServer::start(PostgresOptions {
-        version: PostgresVersion::Eighteen,
-        has_tls: false,
-    });
+    let server = PostgresServer::start(PostgresOptions::new(PostgresVersion::Eighteen));
     let home = Home::of(&server);
     assert!(home.texts("SHOW server_version").await[0].starts_with("18."));
     suite::passes(&Postgres(home)).await;
@@ -287,10 +284,7 @@ async fn errors_that_pass_are_told_from_errors_that_last() {
 
 #[tokio::test]
 async fn refusals_at_the_door_say_what_would_help() {
-    let server = PostgresServer::start(PostgresOptions {
-        version: PostgresVersion::Debian,
-        has_tls: true,
-    });
+    let server = PostgresServer::start(PostgresOptions::new(PostgresVersion::Debian).with_tls());
     let home = Home::of(&server);
     for sql in [
         "CREATE ROLE guest LOGIN PASSWORD 'guest'",

@@ -95,12 +95,12 @@ fn sha256(bytes: &[u8]) -> String {
     hex::encode(Sha256::digest(bytes))
 }
 
-fn sqlite_file(home: &Home) -> PathBuf {
+pub(crate) fn sqlite_file(home: &Home) -> PathBuf {
     home.database.url.trim_start_matches("sqlite:").into()
 }
 
 /// Writes over the middle half of a file: some of its pages hold nothing.
-fn damage(file: &Path) {
+pub(crate) fn damage(file: &Path) {
     let quarter = fs::metadata(file).expect("a file").len() / 4;
     let mut file = fs::OpenOptions::new().write(true).open(file).expect("a file");
     file.seek(SeekFrom::Start(quarter)).expect("a middle");
@@ -108,7 +108,7 @@ fn damage(file: &Path) {
     file.write_all(&noise).expect("written over");
 }
 
-fn run_sql(home: &Home, sql: &str) {
+pub(crate) fn run_sql(home: &Home, sql: &str) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.expect("a runtime").block_on(home.database.run(sql));
 }

@@ -1,8 +1,10 @@
 //! Clocks that are wrong, databases out of reach, and disks that are full.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use chrono::{DateTime, TimeDelta, Utc};
@@ -10,11 +12,13 @@ use serde_json::json;
 use service::Clock;
 use testkit::Reply;
 use testkit::databases::Backend;
-use testkit::external::{ClickHouse, Relay};
+use testkit::external::{ClickHouse, PostgresOptions, PostgresServer, PostgresVersion, Relay};
 
+use crate::backup::{damage, run_sql, sqlite_file};
 use crate::client::Request;
 use crate::home::{Home, KEY, Server, WAIT_LIMIT, until};
 use crate::on_each;
+use crate::replicas::two;
 
 /// It takes two seconds to know that the database is out of reach; a busy machine takes longer.
 const MAX_REFUSAL: Duration = Duration::from_secs(10);
@@ -183,6 +187,130 @@ fn a_database_out_of_reach_is_told_soon_and_passes() {
     relay.swallow_all();
     server.process.signal("TERM");
     server.process.end_within(Duration::from_mins(1));
+}
+
+const ORGANIZATION: &str = "/api/organizations/@current/";
+
+/// A process that is stopped in the middle of a write keeps the organization's row locked, until PostgreSQL gives it up.
+#[test]
+fn a_replica_that_is_frozen_in_a_write_stops_nobody_for_long() {
+    let home = Home::new(Backend::Postgres);
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    let sessions = |sql| runtime.block_on(home.database.column::<i64>(sql))[0];
+    let [frozen, other] = two(&home, Home::keyed);
+    let second = other.post(KEY, "/api/organizations/", &json!({ "name": "Second" }));
+    let second = format!("/api/organizations/{}/", second.text("/id"));
+    // Its last statement waits, so that it is stopped before it is done.
+    let held = runtime.block_on(home.database.holding("BEGIN; LOCK TABLE activity IN SHARE MODE"));
+    let rename = |server: &Server, name: &str| server.patch(KEY, ORGANIZATION, &json!({ "name": name }));
+    let address = frozen.address;
+    let write = Request::new("PATCH", ORGANIZATION)
+        .key(KEY)
+        .json(&json!({ "name": "Frozen" }));
+    let interrupted = std::thread::spawn(move || write.send(address));
+    until("it waits in its write", WAIT_LIMIT, || {
+        (sessions(WAITING) > 0).then_some(())
+    });
+    frozen.process.signal("STOP");
+    drop(held);
+    until("nobody goes on with the write", WAIT_LIMIT, || {
+        (sessions(UNFINISHED) > 0).then_some(())
+    });
+
+    let began = Instant::now();
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for _ in 0..40 {
+            scope.spawn(|| {
+                // Not without end: it would hide that the test has failed.
+                while !is_over.load(Ordering::Relaxed) && began.elapsed() < 2 * WAIT_LIMIT {
+                    let refused = rename(&other, "Waiting");
+                    assert!([200, 503].contains(&refused.status), "{refused:?}");
+                }
+            });
+        }
+        let recovered = until("others can change the organization", WAIT_LIMIT, || {
+            for reply in [
+                other.get(KEY, &second),
+                other.patch(KEY, &second, &json!({ "name": "Changed" })),
+                other.get(KEY, ORGANIZATION),
+            ] {
+                assert_eq!(reply.status, 200, "{reply:?} after {:?}", began.elapsed());
+            }
+            (rename(&other, "Recovered").status == 200).then(|| began.elapsed())
+        });
+        is_over.store(true, Ordering::Relaxed);
+        assert!(recovered < Duration::from_secs(30), "{recovered:?}");
+    });
+
+    frozen.process.signal("CONT");
+    let interrupted = interrupted.join().expect("a thread");
+    until("it goes on", WAIT_LIMIT, || {
+        (rename(&frozen, "Thawed").status == 200).then_some(())
+    });
+    // Whoever was told that it failed may try again.
+    assert!(
+        interrupted.is_err() || interrupted.is_ok_and(|reply| [200, 503].contains(&reply.status)),
+        "the write that was interrupted"
+    );
+    assert_eq!(other.get(KEY, ORGANIZATION).text("/name"), "Thawed");
+}
+
+const WAITING: &str =
+    "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'";
+const UNFINISHED: &str =
+    "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND state = 'idle in transaction'";
+
+/// Nobody is told that their key is wrong because it cannot be read.
+#[test]
+fn files_that_are_damaged_meanwhile_are_told() {
+    let home = Home::any();
+    home.start().process.signal("TERM");
+    let server = home.start();
+    // What is still in the log beside the file, or was read before, would hide the damage.
+    run_sql(&home, "PRAGMA wal_checkpoint(TRUNCATE)");
+    damage(&sqlite_file(&home));
+    let told = until("the damage is seen", WAIT_LIMIT, || {
+        let read = server.get(KEY, "/api/organizations/@current/members/");
+        (read.status != 200).then_some(read)
+    });
+    assert_eq!(told.status, 500, "{told:?}");
+    assert_ne!(server.get(KEY, "/api/organizations/").status, 401);
+    let log = server.process.log();
+    assert!(log.contains("The database file is corrupt"), "{log}");
+}
+
+#[test]
+fn a_full_disk_of_postgresql_is_told_and_passes() {
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    let options = PostgresOptions::new(PostgresVersion::Debian).with_small_disk();
+    let postgres = PostgresServer::start(options);
+    let (url, disk) = runtime.block_on(postgres.small_disk());
+    let home = Home::any();
+    let server = home.spawn(home.keyed().env("HEDGEROW_DATABASE_URL", url)).ready();
+    let create = || server.post(KEY, "/api/organizations/", &json!({ "name": "x".repeat(60) }));
+    assert_eq!(create().status, 201);
+    let filler = disk.join("filler");
+    let written = fs::write(&filler, vec![1; 64 * 1024 * 1024]);
+    assert_eq!(written.map_err(|error| error.kind()), Err(ErrorKind::StorageFull));
+    let refused = until("the disk is full", WAIT_LIMIT, || {
+        let made = create();
+        (made.status != 201).then_some(made)
+    });
+    assert_eq!(refused.code(), (503, "unavailable"), "{refused:?}");
+    assert!(!refused.header("retry-after").is_empty());
+    assert_eq!(server.get(KEY, ORGANIZATION).status, 200, "what is there can be read");
+    let before = server.get(KEY, "/api/organizations/").body["count"].clone();
+    fs::remove_file(filler).expect("room is made");
+    until("it recovers automatically", WAIT_LIMIT, || {
+        (create().status == 201).then_some(())
+    });
+    let after = server.get(KEY, "/api/organizations/").body["count"].as_u64();
+    assert_eq!(
+        after,
+        before.as_u64().map(|before| before + 1),
+        "what was refused is not there"
+    );
 }
 
 #[test]

@@ -75,6 +75,7 @@ on_each! {
         let kind = if home.database.url.starts_with("postgres") { "postgres" } else { "sqlite" };
         let build = [&format!("database=\"{kind}\"") as &str, concat!("version=\"", env!("CARGO_PKG_VERSION"), "\"")];
         assert!(is(value("hedgerow_build_info", &build), 1), "{page}");
+        assert!(value("hedgerow_disk_free_bytes", &[]) > 0.0, "{page}");
         assert!(value("hedgerow_database_connections", &["state=\"open\""]) >= 1.0, "{page}");
         assert!(!page.contains(&id), "ids would make series without end: {page}");
     }

@@ -17,7 +17,7 @@ const ROUNDS: usize = 50;
 const SECRET_KEY: &str = "a secret key that both replicas were given";
 
 /// Two servers on one empty database, started at the same moment, each with a folder of its own.
-fn two(home: &Home, command: fn(&Home) -> Command) -> [Server; 2] {
+pub(crate) fn two(home: &Home, command: fn(&Home) -> Command) -> [Server; 2] {
     let folders = ["a", "b"].map(|name| home.folder.join(name));
     let started = folders.map(|folder| {
         let mut command = command(home);

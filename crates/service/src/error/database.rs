@@ -15,14 +15,16 @@ pub(super) fn is_deadlock(error: &sqlx::Error) -> bool {
     code.is_some_and(|code| ["40001", "40P01"].contains(&&*code))
 }
 
-/// SQLite says that the file is damaged, or none of its own: <https://sqlite.org/rescode.html>.
+/// The database says that a file is damaged, or none of its own: <https://sqlite.org/rescode.html>, and class XX of PostgreSQL's codes.
 pub(super) fn is_damage(error: &sqlx::Error) -> bool {
     let sqlx::Error::Database(error) = error else {
         return false;
     };
-    let code = error.code().filter(|code| code.len() < 5);
-    let kind = code.and_then(|code| code.parse::<u32>().ok()).map(|code| code & 0xff);
-    matches!(kind, Some(11 | 26))
+    error.code().is_some_and(|code| {
+        let kind = code.parse::<u32>().map(|code| code & 0xff);
+        let is_sqlite = code.len() < 5;
+        ["XX001", "XX002"].contains(&&*code) || (is_sqlite && matches!(kind, Ok(11 | 26)))
+    })
 }
 
 fn is_outage_code(code: &str) -> bool {
@@ -33,8 +35,9 @@ fn is_outage_code(code: &str) -> bool {
             .parse::<u32>()
             .is_ok_and(|code| [5, 8, 10, 13, 14].contains(&(code & 0xff)));
     }
-    // PostgreSQL's have five characters: connection lost, resources exhausted, shutting down; a lock or an answer that did not
-    // come in time, a deadlock, a server that only reads. https://www.postgresql.org/docs/current/errcodes-appendix.html
-    ["08", "53", "57P"].iter().any(|class| code.starts_with(class))
+    // PostgreSQL's have five characters: connection lost, resources exhausted, shutting down, input or output failed; a lock or an
+    // answer that did not come in time, a deadlock, a server that only reads.
+    // https://www.postgresql.org/docs/current/errcodes-appendix.html
+    ["08", "53", "57P", "58"].iter().any(|class| code.starts_with(class))
         || ["25006", "25P03", "40001", "40P01", "55P03", "57014"].contains(&code)
 }

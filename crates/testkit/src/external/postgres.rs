@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde::Deserialize;
+use sqlx::{AssertSqlSafe, Connection, PgConnection};
 
 use super::certificates::{self, Pair};
 use super::process::{Folder, Process, run, watched};
@@ -25,9 +26,34 @@ pub enum PostgresVersion {
 
 #[derive(Debug, Clone, Copy)]
 pub struct PostgresOptions {
-    pub version: PostgresVersion,
+    version: PostgresVersion,
     /// Offers TLS, with a certificate that only [`PostgresServer::ca_pem`] vouches for.
-    pub has_tls: bool,
+    has_tls: bool,
+    /// Has a tablespace `small` on a file system of its own: see [`PostgresServer::small_disk`].
+    has_small_disk: bool,
+}
+
+impl PostgresOptions {
+    pub fn new(version: PostgresVersion) -> Self {
+        Self {
+            version,
+            has_tls: false,
+            has_small_disk: false,
+        }
+    }
+
+    #[must_use]
+    pub fn with_tls(self) -> Self {
+        Self { has_tls: true, ..self }
+    }
+
+    #[must_use]
+    pub fn with_small_disk(self) -> Self {
+        Self {
+            has_small_disk: true,
+            ..self
+        }
+    }
 }
 
 /// A running server with a superuser `postgres`, who needs [`PASSWORD`].
@@ -35,7 +61,7 @@ pub struct PostgresOptions {
 pub struct PostgresServer {
     // Before the folder: the server ends first.
     _process: Process,
-    _folder: Folder,
+    folder: Folder,
     port: u16,
     authority: Option<Pair>,
 }
@@ -48,11 +74,14 @@ impl PostgresServer {
         fs::write(folder.join("password"), PASSWORD).expect("the password is written");
         let pairs = options.has_tls.then(|| certificates::for_loopback(folder.path()));
         let (authority, server) = pairs.unzip();
-        hand_over(folder.path());
+        let user = User::of(options);
+        user.take_over(folder.path());
 
         let libraries = libraries(&programs, &folder);
         let mut initdb = Command::new("env");
-        initdb.arg(&libraries).args(as_postgres(&programs.join("initdb")));
+        initdb
+            .arg(&libraries)
+            .args(user.command(None, &programs.join("initdb")));
         initdb.current_dir(folder.path()).arg("-D").arg(&data);
         initdb.args([
             "-U",
@@ -67,8 +96,13 @@ impl PostgresServer {
         run(initdb.arg(format!("--pwfile={}", folder.join("password").display())));
 
         let port = free_port();
+        let small = options.has_small_disk.then(|| folder.join("small"));
+        if let Some(small) = &small {
+            fs::create_dir(small).expect("a folder");
+        }
         let mut command = watched("env");
-        command.arg(&libraries).args(as_postgres(&programs.join("postgres")));
+        command.arg(&libraries);
+        command.args(user.command(small.as_deref(), &programs.join("postgres")));
         command.current_dir(folder.path()).arg("-D").arg(&data);
         let mut settings = vec![
             format!("port={port}"),
@@ -94,7 +128,7 @@ impl PostgresServer {
         });
         Self {
             _process: process,
-            _folder: folder,
+            folder,
             port,
             authority,
         }
@@ -102,6 +136,32 @@ impl PostgresServer {
 
     pub fn port(&self) -> u16 {
         self.port
+    }
+
+    /// A new database on the small disk, and the disk's folder as seen from here.
+    pub async fn small_disk(&self) -> (String, PathBuf) {
+        let small = self.folder.join("small");
+        let server = format!(
+            "postgres://postgres:{}@127.0.0.1:{}",
+            PASSWORD.replace(' ', "%20"),
+            self.port
+        );
+        let mut superuser = PgConnection::connect(&format!("{server}/postgres"))
+            .await
+            .expect("it takes connections");
+        for sql in [
+            format!("CREATE TABLESPACE small LOCATION '{}'", small.display()),
+            "CREATE DATABASE small TABLESPACE small".to_owned(),
+        ] {
+            sqlx::raw_sql(AssertSqlSafe(sql))
+                .execute(&mut superuser)
+                .await
+                .expect("a superuser may do so");
+        }
+        let process = fs::read_to_string(self.folder.join("data/postmaster.pid")).expect("it runs");
+        let process = process.lines().next().expect("its number");
+        let inside = format!("/proc/{process}/root{}", small.display());
+        (format!("{server}/small"), inside.into())
     }
 
     /// The authority a client has to trust. There is none without TLS.
@@ -130,13 +190,53 @@ fn is_root() -> bool {
 }
 
 /// PostgreSQL refuses to run as root.
-fn as_postgres(program: &Path) -> Vec<OsString> {
-    let mut command: Vec<OsString> = Vec::new();
-    if is_root() {
-        command.extend(["runuser", "-u", "postgres", "--"].map(Into::into));
+#[derive(Debug, Clone, Copy)]
+enum User {
+    Postgres,
+    /// Whoever runs the tests, and is not root.
+    Own,
+    /// The same in a namespace of its own, where root has another name.
+    Mapped,
+}
+
+/// A file system of the server's own, which goes with it.
+const WITH_SMALL_DISK: &str =
+    "mount -t tmpfs -o size=48m small \"$0\" && exec unshare --map-user=1000 --map-group=1000 -- \"$@\"";
+
+impl User {
+    fn of(options: PostgresOptions) -> Self {
+        if options.has_small_disk {
+            Self::Mapped
+        } else if is_root() {
+            Self::Postgres
+        } else {
+            Self::Own
+        }
     }
-    command.push(program.into());
-    command
+
+    fn command(self, small: Option<&Path>, program: &Path) -> Vec<OsString> {
+        let words: &[&str] = match (self, small) {
+            (Self::Own, _) => &[],
+            (Self::Postgres, _) => &["runuser", "-u", "postgres", "--"],
+            (Self::Mapped, None) => &["unshare", "--map-user=1000", "--map-group=1000", "--"],
+            (Self::Mapped, Some(_)) => &["unshare", "--map-root-user", "--mount", "sh", "-c", WITH_SMALL_DISK],
+        };
+        let words = words.iter().map(OsString::from);
+        words.chain(small.map(Into::into)).chain([program.into()]).collect()
+    }
+
+    /// The folder and the key must be the server's own.
+    fn take_over(self, folder: &Path) {
+        if matches!(self, Self::Postgres) {
+            run(Command::new("chown").args(["-R", "postgres"]).arg(folder));
+        }
+        for key in ["localhost.key", "password"] {
+            let path = folder.join(key);
+            if path.exists() {
+                fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("our own file");
+            }
+        }
+    }
 }
 
 /// Where the programs find their libraries. Those from npm lack the short names, which a script of the package would
@@ -162,19 +262,6 @@ fn libraries(programs: &Path, folder: &Folder) -> String {
 struct Link {
     source: String,
     target: String,
-}
-
-/// The folder and the key must be the server's own.
-fn hand_over(folder: &Path) {
-    if is_root() {
-        run(Command::new("chown").args(["-R", "postgres"]).arg(folder));
-    }
-    for key in ["localhost.key", "password"] {
-        let path = folder.join(key);
-        if path.exists() {
-            fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("our own file");
-        }
-    }
 }
 
 fn free_port() -> u16 {
