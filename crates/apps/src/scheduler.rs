@@ -3,16 +3,17 @@
 //! What is counted is what apps do at the moment: a call that lasts longer than [`SLOW_AFTER`](state::SLOW_AFTER) is slow,
 //! whatever its organization did before. Slow calls keep a third of all permits; beyond that the oldest of them is
 //! preempted as soon as somebody else needs its permit. So organizations that are slow cost the others a moment each,
-//! however many they are. What an organization did lately only decides who comes first: those known to be quick, those
-//! who are new, those who were slow, and of these the less slow ones. The slower they are, the fewer permits they get,
+//! however many they are. What an organization did lately only decides who comes first: those who are quick or new,
+//! those who were slow, and of these the less slow ones. The slower they are, the fewer permits they get,
 //! and whoever is less slow may end what has lasted long.
 //!
 //! Slow organizations have a few permits of their own beside all others, which nobody takes from them: those who had nothing for a while get them in
 //! turn. So they are late while there is much to do, but never left out, whoever is quicker.
 //!
 //! Anybody creates many organizations. A person has one of those kept permits with all of theirs. The more they have in progress, the less of the
-//! processors each of it gets. Whoever has at most half as much in progress as is typical, now and lately, goes first and has longer turns: so each
-//! person gets half of an equal share at least, however many organizations the others have.
+//! processors each of it gets. Whoever has at most half as much in progress as is typical, now and lately, goes first and has longer turns; of those who
+//! have little, and of slow ones, each person has one turn in a round. So each person gets half of an equal share or so at least, however many organizations
+//! the others have.
 //!
 //! Those who are quick can be many, too: the more organizations had something in progress in the last seconds, the shorter
 //! are their turns, and those who wait for longer than a round go before all others every second time.
@@ -23,6 +24,7 @@ mod permit;
 mod persons;
 mod recent;
 mod room;
+mod rounds;
 mod search_timer;
 mod speed_class;
 mod state;
@@ -47,8 +49,7 @@ const MUCH_ROOM: &[Pass] = &[Pass::Overdue, Pass::Underserved, Pass::Anyone];
 const LITTLE_ROOM: &[Pass] = &[
     Pass::Overdue,
     Pass::Underserved,
-    Pass::Only(SpeedClass::Quick),
-    Pass::Only(SpeedClass::New),
+    Pass::NotSlow,
     Pass::Only(SpeedClass::Slow),
     Pass::Only(SpeedClass::Slower),
     Pass::Only(SpeedClass::Slowest),
@@ -86,7 +87,7 @@ impl Scheduler {
     /// Whether somebody was found in this pass, and how long it took to look.
     pub(crate) fn note_look(&self, takes_tasks: bool, pass: Pass, has_found: bool, took: Duration, now: Instant) {
         let mut state = self.0.state();
-        state.looks(takes_tasks).end(pass, has_found, took, now);
+        state.end_look(takes_tasks, pass, has_found, took, now);
     }
 
     /// Waits until somebody may begin.
@@ -128,13 +129,7 @@ impl Scheduler {
             state.preempt(number, now);
         }
         let rank = state.rank(tenant);
-        let (number, preempted) = state.start(tenant, work, now);
-        if pass == Pass::OverdueSlow {
-            state.keep(number);
-        }
-        if pass == Pass::Overdue {
-            state.shorten_turn(number);
-        }
+        let (number, preempted) = state.start_in(pass, tenant, work, now);
         Some(Permit::new(self.0.clone(), number, preempted, rank))
     }
 }

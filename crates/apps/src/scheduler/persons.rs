@@ -19,13 +19,14 @@ impl State {
         }
         let mut kept = self.running.values().filter(|one| one.is_kept);
         let has_one = kept.any(|one| one.tenant.person() == tenant.person());
-        let is_free = !has_one && self.has_kept_room_for(self.standing(tenant.organization, now));
+        let standing = self.standing(tenant.organization, now);
+        let is_free = !has_one && self.has_kept_room_for(standing) && !self.has_had_turn(pass, tenant, standing);
         is_free.then_some(Room::Free)
     }
 
     /// Half of what is kept is not for the slowest, and one is for the least slow alone: a round of long calls would be long. Each class has two
     /// at least, so that no person has all of them.
-    fn has_kept_room_for(&self, standing: SpeedClass) -> bool {
+    pub(super) fn has_kept_room_for(&self, standing: SpeedClass) -> bool {
         let most = (self.most / 7).max(LEAST_KEPT);
         let of_class = |class: SpeedClass| {
             self.running
@@ -36,12 +37,6 @@ impl State {
         of_class(SpeedClass::Quick) < most
             && (standing < SpeedClass::Slower || of_class(SpeedClass::Slower) < most - 1)
             && (standing < SpeedClass::Slowest || of_class(SpeedClass::Slowest) < most / 2)
-    }
-
-    pub(super) fn keep(&mut self, number: u64) {
-        if let Some(one) = self.running.get_mut(&number) {
-            one.is_kept = true;
-        }
     }
 
     /// Whether slow ones who wait are to be looked for now.

@@ -43,11 +43,6 @@ impl SearchTimer {
         })
     }
 
-    /// Somebody who has little in progress has more to do.
-    pub(super) fn expect_underserved(&mut self) {
-        self.from = None;
-    }
-
     /// Whether slow ones are looked for first.
     pub(super) fn begin_slow(&mut self, now: Instant) -> bool {
         let is_due = self.slow_at().is_none_or(|at| at <= now);
@@ -60,6 +55,15 @@ impl SearchTimer {
     /// When slow ones are looked for next; none: now.
     pub(super) fn slow_at(&self) -> Option<Instant> {
         self.slow_from
+    }
+
+    /// Those who are looked for may be others now.
+    pub(super) fn look_again(&mut self, pass: Pass) {
+        match pass {
+            Pass::Underserved => self.from = None,
+            Pass::OverdueSlow => self.slow_from = None,
+            _ => {}
+        }
     }
 
     pub(super) fn end(&mut self, pass: Pass, has_found: bool, took: Duration, now: Instant) {
@@ -82,7 +86,7 @@ impl SearchTimer {
                 let pause = if has_found { Duration::ZERO } else { pause };
                 self.slow_from = Some(now + pause.max(LOOK_FOR_SLOW_EVERY));
             }
-            Pass::Anyone | Pass::Only(_) => {}
+            Pass::Anyone | Pass::NotSlow | Pass::Only(_) => {}
         }
     }
 }

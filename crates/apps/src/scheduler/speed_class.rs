@@ -13,7 +13,7 @@ pub(crate) enum Work {
 }
 
 /// What is known of an organization. The first go before the others.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum SpeedClass {
     Quick,
     /// Nothing is known, or nothing that still counts.
@@ -50,11 +50,12 @@ pub(crate) enum Pass {
     Overdue,
     /// Slow ones who had nothing in progress for a while. They have a few permits of their own.
     OverdueSlow,
+    NotSlow,
     Only(SpeedClass),
 }
 
 impl Pass {
-    pub(crate) const COUNT: usize = 9;
+    pub(crate) const COUNT: usize = 10;
 
     /// Each pass goes its own rounds: otherwise one would begin again and again where another has ended.
     pub(crate) fn number(self) -> usize {
@@ -63,7 +64,8 @@ impl Pass {
             Self::Underserved => 1,
             Self::Overdue => 2,
             Self::OverdueSlow => 3,
-            Self::Only(standing) => 4 + standing as usize,
+            Self::NotSlow => 4,
+            Self::Only(standing) => 5 + standing as usize,
         }
     }
 }

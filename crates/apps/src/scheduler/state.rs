@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 use super::history::Histories;
 use super::loads::Loads;
 use super::recent::{IDLE_AFTER, Recent};
+use super::rounds::Rounds;
 use super::search_timer::SearchTimer;
 use super::speed_class::{Pass, SpeedClass, Work};
 
@@ -58,6 +59,7 @@ pub(super) struct State {
     pub(super) loads: Loads,
     pub(super) history: Histories,
     pub(super) recent: Recent,
+    pub(super) rounds: Rounds,
     /// Of the slots for events alone, and of the others.
     looks: [SearchTimer; 2],
 }
@@ -110,6 +112,7 @@ impl State {
             loads: Loads::default(),
             history: Histories::default(),
             recent: Recent::default(),
+            rounds: Rounds::default(),
             looks: Default::default(),
         }
     }
@@ -134,6 +137,25 @@ impl State {
         self.running.insert(self.next, running);
         self.recent.note(organization, now);
         (self.next, preempted)
+    }
+
+    /// What was found in a pass.
+    pub(super) fn start_in(
+        &mut self,
+        pass: Pass,
+        tenant: Tenant,
+        work: Work,
+        now: Instant,
+    ) -> (u64, CancellationToken) {
+        let (number, preempted) = self.start(tenant, work, now);
+        if let Some(one) = self.running.get_mut(&number) {
+            one.is_kept = pass == Pass::OverdueSlow;
+            // Others have just come, and wait.
+            one.is_short |= pass == Pass::Overdue;
+            let standing = one.standing;
+            self.note_turn(pass, tenant, standing);
+        }
+        (number, preempted)
     }
 
     pub(super) fn standing(&self, organization: OrganizationId, now: Instant) -> SpeedClass {
@@ -165,12 +187,17 @@ impl State {
     pub(super) fn includes(&self, pass: Pass, tenant: Tenant, now: Instant) -> bool {
         let organization = tenant.organization;
         let standing = self.standing(organization, now);
+        let is_little = || self.loads.is_little(tenant.person(), now);
         match pass {
             Pass::Anyone => true,
             // While there is little room, whoever is quick goes before those who are slow.
             Pass::Overdue if standing.is_slow() => self.has_much_room() && self.waits_for_long(organization, now),
-            Pass::Overdue => self.waits_for_long(organization, now) && !self.is_idle(organization, now),
-            Pass::Underserved => !standing.is_slow() && self.loads.is_little(tenant.person(), now),
+            Pass::Overdue => {
+                let is_idle = self.is_idle(organization, now) && is_little();
+                self.waits_for_long(organization, now) && !is_idle
+            }
+            Pass::Underserved => !standing.is_slow() && is_little() && !self.has_had_turn(pass, tenant, standing),
+            Pass::NotSlow => !standing.is_slow(),
             Pass::OverdueSlow => standing.is_slow() && self.has_nothing_for(SLOW_AFTER, organization, now),
             Pass::Only(only) => standing == only,
         }
@@ -203,13 +230,6 @@ impl State {
         let do_others_wait = one.is_kept || (self.is_contended() && self.running.len() >= self.slots);
         (is_crowded && has_had(turn.max(SLOW_AFTER), one.begun))
             || (do_others_wait && one.called_first.is_some_and(|since| has_had(turn, since)))
-    }
-
-    /// Others have just come, and wait.
-    pub(super) fn shorten_turn(&mut self, number: u64) {
-        if let Some(one) = self.running.get_mut(&number) {
-            one.is_short = true;
-        }
     }
 
     /// How long its turn lasts while others wait. The first one is short: nobody knows yet how many more have just come.
@@ -293,7 +313,8 @@ impl State {
         };
         // It has more to do.
         if has_yielded && self.loads.is_little(one.tenant.person(), now) {
-            self.looks.iter_mut().for_each(SearchTimer::expect_underserved);
+            let looks = self.looks.iter_mut();
+            looks.for_each(|look| look.look_again(Pass::Underserved));
         }
         self.recent.note(one.tenant.organization, now);
         if one.has_begun_calls {

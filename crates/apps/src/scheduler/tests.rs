@@ -254,19 +254,16 @@ impl Simulation {
                 state.preempt(number, now);
                 self.ends.remove(&number);
             }
-            let (number, _) = state.start(whose, Work::Events, now);
-            if pass == Pass::OverdueSlow {
-                state.keep(number);
-            }
+            let (number, _) = state.start_in(pass, whose, Work::Events, now);
             state.begin_call(number, now);
             self.ends.insert(number, now + takes(id));
             self.served[pass.number()] = id;
-            state.looks(true).end(pass, true, Duration::ZERO, now);
+            state.end_look(true, pass, true, Duration::ZERO, now);
             return Some(id);
         }
         // The next look is due in the next tick.
         let earlier = now.checked_sub(LOOK_EVERY).unwrap_or(now);
-        state.looks(true).end(pass, false, Duration::ZERO, earlier);
+        state.end_look(true, pass, false, Duration::ZERO, earlier);
         None
     }
 
@@ -435,6 +432,29 @@ fn quick_ones_do_not_wait_for_the_many_organizations_of_a_person() {
             let wait = simulation.wait_of(VICTIM, &attackers, takes);
             assert!(wait < Duration::from_millis(500), "beside {of_attackers:?}: {wait:?}");
             pass_time(&mut simulation, 16);
+        }
+    }
+}
+
+/// Each of four persons has a hundred organizations, so that the next one of them is always waiting for a kept permit.
+#[test]
+fn slow_organizations_do_not_wait_for_the_many_of_several_persons() {
+    for (slots, of_all, of_victim) in [(1, 1500, 1200), (4, 8000, 8000)] {
+        let [of_all, of_victim] = [of_all, of_victim].map(Duration::from_millis);
+        let takes = |id: u128| if id < VICTIM { of_all } else { of_victim };
+        let mut simulation = Simulation::of(slots);
+        simulation.creator = |id| i64::try_from(id / 99).ok();
+        let attackers: Vec<u128> = (1..396).collect();
+        simulation.wait_of(VICTIM, &[], takes);
+        simulation.pass_time(2 * of_victim, &[], takes);
+        simulation.pass_time(Duration::from_mins(1), &attackers, takes);
+        for _ in 0..3 {
+            let wait = simulation.wait_of(VICTIM, &attackers, takes);
+            assert!(
+                wait < Duration::from_secs(25),
+                "{of_victim:?} beside {of_all:?} with {slots}: {wait:?}"
+            );
+            simulation.pass_time(2 * of_victim, &attackers, takes);
         }
     }
 }

@@ -38,6 +38,8 @@ struct Slots {
     served: [u128; Pass::COUNT],
     takes: fn(u128) -> Duration,
     creator: fn(u128) -> Option<i64>,
+    /// Who has one event at a time.
+    has_one: fn(u128) -> bool,
 }
 
 impl Slots {
@@ -51,6 +53,7 @@ impl Slots {
             served: [0; Pass::COUNT],
             takes: |_| EVENT,
             creator: |_| None,
+            has_one: |_| false,
         }
     }
 
@@ -75,7 +78,7 @@ impl Slots {
                     return true;
                 }
                 state.end_call(turn.permit, now);
-                if is_task || lasts >= TURN || state.should_yield(turn.permit, now) {
+                if is_task || (self.has_one)(turn.id) || lasts >= TURN || state.should_yield(turn.permit, now) {
                     state.end(turn.permit, now);
                     return false;
                 }
@@ -115,15 +118,10 @@ impl Slots {
             state.includes(pass, whose, now) && matches!(room(), Some(Room::Free))
         };
         let found = round.iter().find(may_begin).copied();
-        state.looks(true).end(pass, found.is_some(), Duration::ZERO, now);
+        state.end_look(true, pass, found.is_some(), Duration::ZERO, now);
         let id = found?;
-        let (permit, _) = state.start(self.tenant(id), self.work, now);
+        let (permit, _) = state.start_in(pass, self.tenant(id), self.work, now);
         state.begin_call(permit, now);
-        match pass {
-            Pass::Overdue => state.shorten_turn(permit),
-            Pass::OverdueSlow => state.keep(permit),
-            _ => {}
-        }
         self.turns.push(Turn {
             id,
             permit,
@@ -325,7 +323,7 @@ fn average_in_progress(count: usize, attackers: u128, takes: fn(u128) -> Duratio
         count,
         scheduler: Scheduler::new(count),
         takes,
-        creator: |id| i64::try_from((id.min(VICTIM) - 1) / 99).ok(),
+        creator: of_persons_with_99,
         ..Slots::new(Work::Events)
     };
     slots.pass_time(Duration::from_secs(30), &all);
@@ -360,6 +358,78 @@ fn whoever_has_few_organizations_has_a_share_beside_people_with_many() {
             "{own} beside {attackers} of {:?} in {slots} slots: {average:.2}",
             takes(1)
         );
+    }
+}
+
+fn of_persons_with_99(id: u128) -> Option<i64> {
+    i64::try_from((id.min(VICTIM) - 1) / 99).ok()
+}
+
+/// One person always has something to do, so that four others, whose 396 organizations have an event now and then, have little beside that one.
+#[test]
+fn whoever_has_one_organization_has_turns_beside_many_persons_who_have_little() {
+    let mut slots = Slots {
+        takes: |id| if id < VICTIM { 45 * EVENT } else { EVENT },
+        creator: of_persons_with_99,
+        has_one: |id| id > 99,
+        ..Slots::new(Work::Events)
+    };
+    let rest = Duration::from_secs(20);
+    let mut next: Vec<Instant> = vec![slots.now; 397];
+    let (mut came, mut waits) = (None, Vec::new());
+    let end = slots.now + Duration::from_mins(3);
+    while slots.now < end {
+        let now = slots.now;
+        let mut waiting: Vec<u128> = (1..=99).collect();
+        waiting.extend(
+            (100..=396_u16)
+                .filter(|id| next[usize::from(*id)] <= now)
+                .map(u128::from),
+        );
+        // Of this one an event comes a second after the last was done.
+        if came.is_none() && next[0] <= now {
+            came = Some(now);
+        }
+        waiting.extend(came.map(|_| VICTIM));
+        for id in slots.tick(&waiting) {
+            if id == VICTIM {
+                waits.extend(came.take().map(|came| now - came));
+                next[0] = now + SLOW_AFTER;
+            } else if let Some(next) = usize::try_from(id).ok().and_then(|id| next.get_mut(id)) {
+                *next = now + rest;
+            }
+        }
+    }
+    waits.drain(..20);
+    waits.sort_unstable();
+    assert!(waits.len() > 80, "{}", waits.len());
+    let (median, longest) = (waits[waits.len() / 2], waits[waits.len() - 1]);
+    assert!(
+        median < Duration::from_millis(500) && longest < TURN,
+        "{median:?}, {longest:?}"
+    );
+}
+
+/// Whoever has most of what is in progress is not left out for that.
+#[test]
+fn a_new_organization_has_turns_beside_others_of_the_same_person() {
+    for (count, others, takes) in [(8, 60, 15 * EVENT), (64, 99, EVENT), (4, 99, 15 * EVENT)] {
+        let mut slots = Slots {
+            count,
+            scheduler: Scheduler::new(count),
+            takes: if takes == EVENT { |_| EVENT } else { |_| 15 * EVENT },
+            creator: |id| Some(i64::from(id == VICTIM + 1)),
+            ..Slots::new(Work::Events)
+        };
+        let mut others: Vec<u128> = (1..=others).collect();
+        // And somebody else is always busy, too.
+        others.push(VICTIM + 1);
+        slots.pass_time(Duration::from_secs(20), &others);
+        for _ in 0..3 {
+            let wait = slots.wait_of(VICTIM, &others);
+            assert!(wait < 4 * TURN, "{wait:?} with {count} slots");
+            slots.pass_time(Duration::from_secs(20), &others);
+        }
     }
 }
 
