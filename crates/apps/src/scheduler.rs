@@ -42,7 +42,7 @@ use tokio::time::sleep_until;
 pub(crate) use self::permit::Permit;
 use self::room::Room;
 use self::speed_class::SpeedClass;
-pub(crate) use self::speed_class::{Pass, Work};
+pub(crate) use self::speed_class::{Look, Pass, Work};
 use self::state::Shared;
 
 const MUCH_ROOM: &[Pass] = &[Pass::Overdue, Pass::Underserved, Pass::Anyone];
@@ -114,22 +114,22 @@ impl Scheduler {
     }
 
     /// Whether something of this organization may begin.
-    pub(crate) fn may_begin(&self, pass: Pass, tenant: Tenant, work: Work, now: Instant) -> bool {
+    pub(crate) fn may_begin(&self, look: Look, tenant: Tenant, work: Work, now: Instant) -> bool {
         let state = self.0.state();
-        state.includes(pass, tenant, now) && state.room_in(pass, tenant, work, now).is_some()
+        state.includes(look, tenant, now) && state.room_in(look, tenant, work, now).is_some()
     }
 
     /// A permit for something that may begin. If there is no other, it is taken from what is slow.
-    pub(crate) fn begin(&self, pass: Pass, tenant: Tenant, work: Work, now: Instant) -> Option<Permit> {
+    pub(crate) fn begin(&self, look: Look, tenant: Tenant, work: Work, now: Instant) -> Option<Permit> {
         let mut state = self.0.state();
-        if !state.includes(pass, tenant, now) {
+        if !state.includes(look, tenant, now) {
             return None;
         }
-        if let Room::InsteadOf(number) = state.room_in(pass, tenant, work, now)? {
+        if let Room::InsteadOf(number) = state.room_in(look, tenant, work, now)? {
             state.preempt(number, now);
         }
         let rank = state.rank(tenant);
-        let (number, preempted) = state.start_in(pass, tenant, work, now);
+        let (number, preempted) = state.start_found(look, tenant, work, now);
         Some(Permit::new(self.0.clone(), number, preempted, rank))
     }
 }

@@ -21,8 +21,9 @@ pub(crate) fn count(job: &Job, outcome: &Outcome) {
         .increment(delivered.bytes.saturating_sub(bytes));
     let is_live = job.run.backfill.is_none() && !job.run.is_resend;
     if is_live && name == "completed" && export != Series::OTHER {
-        let until = job.run.data_interval_end.timestamp();
-        metrics::gauge!("hedgerow_export_delivered_until_seconds", "export" => export).set(seconds(until));
+        let [start, end] = [job.run.data_interval_start, job.run.data_interval_end].map(|at| at.timestamp());
+        metrics::gauge!("hedgerow_export_interval_seconds", "export" => export.clone()).set(seconds(end - start));
+        metrics::gauge!("hedgerow_export_delivered_until_seconds", "export" => export).set(seconds(end));
     }
 }
 
@@ -30,6 +31,6 @@ pub(crate) fn count(job: &Job, outcome: &Outcome) {
     clippy::cast_precision_loss,
     reason = "seconds since 1970 are exact for millions of years"
 )]
-fn seconds(timestamp: i64) -> f64 {
-    timestamp as f64
+fn seconds(count: i64) -> f64 {
+    count as f64
 }

@@ -112,6 +112,7 @@ pub(crate) fn count(database: &'static str) -> anyhow::Result<PrometheusHandle> 
         "hedgerow_export_delivered_until_seconds",
         "End of the latest interval delivered on schedule, as a Unix timestamp."
     );
+    metrics::describe_gauge!("hedgerow_export_interval_seconds", "Length of that interval.");
     metrics::describe_counter!(
         "hedgerow_app_events_total",
         "Events passed to an app, by configuration and outcome."

@@ -63,6 +63,11 @@ impl Loads {
         self.of.get(&person).map_or(0, |load| load.in_progress)
     }
 
+    /// How many persons had something in progress lately.
+    pub(super) fn count(&self) -> usize {
+        self.of.len()
+    }
+
     /// Half of what is typical at most, both now and on average: whoever begins much at once has it, although not on average yet.
     pub(super) fn is_little(&self, person: Person, now: Instant) -> bool {
         let average = self.of.get(&person).map_or(0.0, |load| load.average(now));

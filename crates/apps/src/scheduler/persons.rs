@@ -6,21 +6,21 @@ use std::time::Instant;
 use service::Tenant;
 
 use super::room::Room;
-use super::speed_class::{Pass, SpeedClass, Work};
+use super::speed_class::{Look, Pass, SpeedClass, Work};
 use super::state::State;
 
 const LEAST_KEPT: usize = 4;
 
 impl State {
     /// The permits that are kept for slow organizations are for those that are looked for in that pass alone.
-    pub(super) fn room_in(&self, pass: Pass, tenant: Tenant, work: Work, now: Instant) -> Option<Room> {
-        if pass != Pass::OverdueSlow {
+    pub(super) fn room_in(&self, look: Look, tenant: Tenant, work: Work, now: Instant) -> Option<Room> {
+        if look.pass != Pass::OverdueSlow {
             return self.room(tenant, work, now);
         }
-        let mut kept = self.running.values().filter(|one| one.is_kept);
+        let mut kept = self.running.values().filter(|one| one.is_kept());
         let has_one = kept.any(|one| one.tenant.person() == tenant.person());
         let standing = self.standing(tenant.organization, now);
-        let is_free = !has_one && self.has_kept_room_for(standing) && !self.has_had_turn(pass, tenant, standing);
+        let is_free = !has_one && self.has_kept_room_for(standing) && self.is_turn_of(tenant, look, standing);
         is_free.then_some(Room::Free)
     }
 
@@ -31,7 +31,7 @@ impl State {
         let of_class = |class: SpeedClass| {
             self.running
                 .values()
-                .filter(|one| one.is_kept && one.standing >= class)
+                .filter(|one| one.is_kept() && one.standing >= class)
                 .count()
         };
         of_class(SpeedClass::Quick) < most

@@ -61,6 +61,7 @@ impl SearchTimer {
     pub(super) fn look_again(&mut self, pass: Pass) {
         match pass {
             Pass::Underserved => self.from = None,
+            Pass::Overdue => self.overdue_from = None,
             Pass::OverdueSlow => self.slow_from = None,
             _ => {}
         }

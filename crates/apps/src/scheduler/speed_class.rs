@@ -54,6 +54,14 @@ pub(crate) enum Pass {
     Only(SpeedClass),
 }
 
+/// One pass of a slot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Look {
+    pub(crate) pass: Pass,
+    /// Whether it looks for tasks, too, and not for events alone.
+    pub(crate) takes_tasks: bool,
+}
+
 impl Pass {
     pub(crate) const COUNT: usize = 10;
 

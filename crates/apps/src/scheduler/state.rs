@@ -13,7 +13,7 @@ use super::loads::Loads;
 use super::recent::{IDLE_AFTER, Recent};
 use super::rounds::Rounds;
 use super::search_timer::SearchTimer;
-use super::speed_class::{Pass, SpeedClass, Work};
+use super::speed_class::{Look, Pass, SpeedClass, Work};
 
 /// How long one call of an app may take before it is slow: starting the app, if need be, and what it does with one event.
 pub(super) const SLOW_AFTER: Duration = Duration::from_secs(1);
@@ -59,8 +59,9 @@ pub(super) struct State {
     pub(super) loads: Loads,
     pub(super) history: Histories,
     pub(super) recent: Recent,
-    pub(super) rounds: Rounds,
     /// Of the slots for events alone, and of the others.
+    pub(super) rounds: [Rounds; 2],
+    /// The same.
     looks: [SearchTimer; 2],
 }
 
@@ -73,8 +74,7 @@ pub(super) struct Running {
     pub(super) standing: SpeedClass,
     /// Whether its organization had nothing in progress for a while before, or others wait who had nothing.
     is_short: bool,
-    /// Whether it has one of the permits that are kept for slow organizations. It is not counted among the others, and not preempted.
-    pub(super) is_kept: bool,
+    found_in: Pass,
     pub(super) begun: Instant,
     /// Whether its app was called, or at least started for that.
     has_begun_calls: bool,
@@ -86,6 +86,11 @@ pub(super) struct Running {
 }
 
 impl Running {
+    /// Whether it has one of the permits that are kept for slow organizations. It is not counted among the others, and not preempted.
+    pub(super) fn is_kept(&self) -> bool {
+        self.found_in == Pass::OverdueSlow
+    }
+
     /// How long the call lasts that it is at.
     pub(super) fn lasts(&self, now: Instant) -> Duration {
         let since = self.calling_since;
@@ -112,7 +117,7 @@ impl State {
             loads: Loads::default(),
             history: Histories::default(),
             recent: Recent::default(),
-            rounds: Rounds::default(),
+            rounds: Default::default(),
             looks: Default::default(),
         }
     }
@@ -126,7 +131,7 @@ impl State {
             work,
             standing: self.standing(organization, now),
             is_short: self.is_idle(organization, now),
-            is_kept: false,
+            found_in: Pass::Anyone,
             begun: now,
             has_begun_calls: false,
             called_first: None,
@@ -139,23 +144,26 @@ impl State {
         (self.next, preempted)
     }
 
-    /// What was found in a pass.
-    pub(super) fn start_in(
+    /// What was found by a look.
+    pub(super) fn start_found(
         &mut self,
-        pass: Pass,
+        look: Look,
         tenant: Tenant,
         work: Work,
         now: Instant,
     ) -> (u64, CancellationToken) {
         let (number, preempted) = self.start(tenant, work, now);
         if let Some(one) = self.running.get_mut(&number) {
-            one.is_kept = pass == Pass::OverdueSlow;
+            one.found_in = look.pass;
             // Others have just come, and wait.
-            one.is_short |= pass == Pass::Overdue;
-            let standing = one.standing;
-            self.note_turn(pass, tenant, standing);
+            one.is_short |= look.pass == Pass::Overdue;
+            self.rounds[usize::from(look.takes_tasks)].note(tenant, look.pass, one.standing);
         }
         (number, preempted)
+    }
+
+    pub(super) fn is_turn_of(&self, tenant: Tenant, look: Look, standing: SpeedClass) -> bool {
+        self.rounds[usize::from(look.takes_tasks)].is_turn_of(tenant, look.pass, standing)
     }
 
     pub(super) fn standing(&self, organization: OrganizationId, now: Instant) -> SpeedClass {
@@ -183,20 +191,21 @@ impl State {
         !self.recent.has_within(time, organization, now) && !is_running()
     }
 
-    /// Whether this organization is looked for in this pass.
-    pub(super) fn includes(&self, pass: Pass, tenant: Tenant, now: Instant) -> bool {
+    /// Whether this organization is looked for.
+    pub(super) fn includes(&self, look: Look, tenant: Tenant, now: Instant) -> bool {
         let organization = tenant.organization;
         let standing = self.standing(organization, now);
         let is_little = || self.loads.is_little(tenant.person(), now);
-        match pass {
+        let is_its_turn = || self.is_turn_of(tenant, look, standing);
+        match look.pass {
             Pass::Anyone => true,
             // While there is little room, whoever is quick goes before those who are slow.
             Pass::Overdue if standing.is_slow() => self.has_much_room() && self.waits_for_long(organization, now),
             Pass::Overdue => {
                 let is_idle = self.is_idle(organization, now) && is_little();
-                self.waits_for_long(organization, now) && !is_idle
+                self.waits_for_long(organization, now) && !is_idle && is_its_turn()
             }
-            Pass::Underserved => !standing.is_slow() && is_little() && !self.has_had_turn(pass, tenant, standing),
+            Pass::Underserved => !standing.is_slow() && is_little() && is_its_turn(),
             Pass::NotSlow => !standing.is_slow(),
             Pass::OverdueSlow => standing.is_slow() && self.has_nothing_for(SLOW_AFTER, organization, now),
             Pass::Only(only) => standing == only,
@@ -227,7 +236,7 @@ impl State {
         };
         let turn = self.turn_of(one);
         let has_had = |turn: Duration, since: Instant| now.saturating_duration_since(since) >= turn;
-        let do_others_wait = one.is_kept || (self.is_contended() && self.running.len() >= self.slots);
+        let do_others_wait = one.is_kept() || (self.is_contended() && self.running.len() >= self.slots);
         (is_crowded && has_had(turn.max(SLOW_AFTER), one.begun))
             || (do_others_wait && one.called_first.is_some_and(|since| has_had(turn, since)))
     }
@@ -235,20 +244,24 @@ impl State {
     /// How long its turn lasts while others wait. The first one is short: nobody knows yet how many more have just come.
     fn turn_of(&self, one: &Running) -> Duration {
         // Others wait because of those who have more.
-        if !one.is_kept && self.loads.stays_little(one.tenant.person()) {
+        if !one.is_kept() && self.loads.stays_little(one.tenant.person()) {
             return ROUND;
+        }
+        let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX).max(1);
+        let all = ROUND.saturating_mul(number(self.slots));
+        // Of a round of persons, each has a part, however short the others' turns are who have many organizations.
+        if one.found_in == Pass::Underserved {
+            return (all / number(self.loads.count())).clamp(SHORTEST_TURN, SLOW_AFTER);
         }
         if one.is_short {
             return SHORTEST_TURN;
         }
-        let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX).max(1);
-        let all = ROUND.saturating_mul(number(self.slots));
         (all / number(self.recent.count())).clamp(SHORTEST_TURN, SLOW_AFTER)
     }
 
     /// What is in progress, but for what has a permit that is kept for slow organizations.
     pub(super) fn shared(&self) -> impl Iterator<Item = (&u64, &Running)> {
-        self.running.iter().filter(|(_, one)| !one.is_kept)
+        self.running.iter().filter(|(_, one)| !one.is_kept())
     }
 
     /// When the next call becomes slow.

@@ -10,6 +10,10 @@ use super::search_timer::LOOK_EVERY;
 use super::state::{Running, SLOW_AFTER, State};
 use super::*;
 
+const ANYONE: Look = Look {
+    pass: Pass::Anyone,
+    takes_tasks: true,
+};
 const TICK: Duration = Duration::from_millis(25);
 
 pub(super) fn organization(number: u128) -> OrganizationId {
@@ -81,7 +85,7 @@ fn whoever_waits_long_for_the_database_keeps_no_permit_from_others() {
 #[tokio::test]
 async fn what_is_waited_for_is_timed_until_it_is_done() {
     let scheduler = Scheduler::new(4);
-    let permit = scheduler.begin(Pass::Anyone, tenant(1), Work::Events, Instant::now());
+    let permit = scheduler.begin(ANYONE, tenant(1), Work::Events, Instant::now());
     let permit = permit.expect("there is room");
     let is_timed = || {
         scheduler
@@ -236,6 +240,10 @@ impl Simulation {
 
     fn look(&mut self, pass: Pass, waiting: &[u128], takes: &impl Fn(u128) -> Duration) -> Option<u128> {
         let (now, served) = (self.now, self.served[pass.number()]);
+        let look = Look {
+            pass,
+            takes_tasks: true,
+        };
         let mut round: Vec<u128> = waiting.to_vec();
         round.sort_unstable_by_key(|id| (*id <= served, *id));
         let mut state = self.scheduler.0.state();
@@ -244,17 +252,17 @@ impl Simulation {
                 creator: (self.creator)(id).map(UserId),
                 ..tenant(id)
             };
-            if !state.includes(pass, whose, now) {
+            if !state.includes(look, whose, now) {
                 continue;
             }
-            let Some(room) = state.room_in(pass, whose, Work::Events, now) else {
+            let Some(room) = state.room_in(look, whose, Work::Events, now) else {
                 continue;
             };
             if let Room::InsteadOf(number) = room {
                 state.preempt(number, now);
                 self.ends.remove(&number);
             }
-            let (number, _) = state.start_in(pass, whose, Work::Events, now);
+            let (number, _) = state.start_found(look, whose, Work::Events, now);
             state.begin_call(number, now);
             self.ends.insert(number, now + takes(id));
             self.served[pass.number()] = id;
@@ -478,7 +486,7 @@ fn wait_beside_one_person(slots: usize, of_attackers: Duration, of_victim: Durat
             wait < Duration::from_secs(3),
             "{of_victim:?} beside {of_attackers:?} with {slots} slots: {wait:?}"
         );
-        let of_person = |one: &&Running| one.is_kept && one.tenant.creator.is_some();
+        let of_person = |one: &&Running| one.is_kept() && one.tenant.creator.is_some();
         let kept = simulation
             .scheduler
             .0
@@ -580,7 +588,7 @@ fn the_more_a_person_has_in_progress_the_higher_is_the_rank() {
         creator: Some(UserId(creator)),
         ..tenant(number)
     };
-    let begin = |tenant| scheduler.begin(Pass::Anyone, tenant, Work::Events, now).unwrap();
+    let begin = |tenant| scheduler.begin(ANYONE, tenant, Work::Events, now).unwrap();
     let permits = [of(1, 1), of(2, 1), of(2, 1), of(3, 2), tenant(4), tenant(5)].map(begin);
     assert_eq!(permits.map(|permit| permit.rank()), [0, 1, 2, 0, 0, 0]);
 }

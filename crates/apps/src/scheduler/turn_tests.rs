@@ -11,6 +11,10 @@ use super::*;
 /// How long an app takes for one event.
 const EVENT: Duration = Duration::from_millis(20);
 const SLOTS: usize = 4;
+const OVERDUE: Look = Look {
+    pass: Pass::Overdue,
+    takes_tasks: true,
+};
 const MANY: u128 = 200;
 const VICTIM: u128 = 500;
 /// How long a slot waits for one call.
@@ -108,19 +112,23 @@ impl Slots {
 
     fn look_in(&mut self, pass: Pass, waiting: &[u128]) -> Option<u128> {
         let (now, served) = (self.now, self.served[pass.number()]);
+        let look = Look {
+            pass,
+            takes_tasks: true,
+        };
         let mut round = waiting.to_vec();
         round.retain(|id| self.turns.iter().all(|turn| turn.id != *id));
         round.sort_unstable_by_key(|id| (*id <= served, *id));
         let mut state = self.scheduler.0.state();
         let may_begin = |id: &&u128| {
             let whose = self.tenant(**id);
-            let room = || state.room_in(pass, whose, self.work, now);
-            state.includes(pass, whose, now) && matches!(room(), Some(Room::Free))
+            let room = || state.room_in(look, whose, self.work, now);
+            state.includes(look, whose, now) && matches!(room(), Some(Room::Free))
         };
         let found = round.iter().find(may_begin).copied();
         state.end_look(true, pass, found.is_some(), Duration::ZERO, now);
         let id = found?;
-        let (permit, _) = state.start_in(pass, self.tenant(id), self.work, now);
+        let (permit, _) = state.start_found(look, self.tenant(id), self.work, now);
         state.begin_call(permit, now);
         self.turns.push(Turn {
             id,
@@ -289,7 +297,7 @@ fn who_waits_for_long_comes_first_after_somebody_who_had_nothing() {
         .history
         .note_slow(organization(2), SLOW_AFTER, start);
     let now = start + TURN;
-    let is_overdue = |id: u128| scheduler.may_begin(Pass::Overdue, tenant(id), Work::Events, now);
+    let is_overdue = |id: u128| scheduler.may_begin(OVERDUE, tenant(id), Work::Events, now);
     assert!(is_overdue(1) && is_overdue(2) && !is_overdue(50));
     for id in 101..=114 {
         scheduler.0.state().start(tenant(id), Work::Events, now);

@@ -10,7 +10,7 @@ use super::idle::{Pauses, Quiet};
 use super::slots::{SlotKind, SlotPool};
 use crate::apps::Apps;
 use crate::errors::log_unreadable;
-use crate::scheduler::{Pass, Permit, Work};
+use crate::scheduler::{Look, Pass, Permit, Work};
 
 /// Configurations that are looked at together.
 const PAGE: i64 = 500;
@@ -49,42 +49,44 @@ impl Apps {
 
     async fn look(&self, pass: Pass, tasks: (bool, bool), floor: &SlotPool) -> Result<Option<Found>> {
         let mut took = Duration::ZERO;
-        let found = self.find_in(pass, tasks, floor, &mut took).await;
+        let (takes_tasks, are_tasks_first) = tasks;
+        let look = Look { pass, takes_tasks };
+        let found = self.find_in(look, are_tasks_first, floor, &mut took).await;
         // Also if it failed: it would again.
         let has_found = matches!(found, Ok(Some(_)));
         floor
             .scheduler
-            .note_look(tasks.0, pass, has_found, took, Instant::now());
+            .note_look(takes_tasks, pass, has_found, took, Instant::now());
         found
     }
 
     async fn find_in(
         &self,
-        pass: Pass,
-        (takes_tasks, are_tasks_first): (bool, bool),
+        look: Look,
+        are_tasks_first: bool,
         floor: &SlotPool,
         took: &mut Duration,
     ) -> Result<Option<Found>> {
-        if are_tasks_first && let Some(found) = self.find_task(pass, floor).await? {
+        if are_tasks_first && let Some(found) = self.find_task(look, floor).await? {
             return Ok(Some(found));
         }
-        if let Some(found) = self.find_events(pass, floor, took).await? {
+        if let Some(found) = self.find_events(look, floor, took).await? {
             return Ok(Some(found));
         }
-        if takes_tasks && !are_tasks_first {
-            return self.find_task(pass, floor).await;
+        if look.takes_tasks && !are_tasks_first {
+            return self.find_task(look, floor).await;
         }
         Ok(None)
     }
 
-    async fn find_task(&self, pass: Pass, floor: &SlotPool) -> Result<Option<Found>> {
+    async fn find_task(&self, look: Look, floor: &SlotPool) -> Result<Option<Found>> {
         let core = &self.core;
         let mut permit = None;
         let mut begin = |tenant| {
-            permit = floor.scheduler.begin(pass, tenant, Work::Task, Instant::now());
+            permit = floor.scheduler.begin(look, tenant, Work::Task, Instant::now());
             permit.is_some()
         };
-        let rotation = &core.tasks_of[pass.number()];
+        let rotation = &core.tasks_of[look.pass.number()];
         let next = core.service.next_for_app_tasks(rotation, &mut begin).await?;
         Ok(next.zip(permit).map(|(organization, permit)| Found {
             what: What::Task,
@@ -95,21 +97,21 @@ impl Apps {
 
     /// A configuration for which something has come in. One slot looks at a time; the others wait for what it finds, and that is not
     /// part of what their looks take.
-    async fn find_events(&self, pass: Pass, floor: &SlotPool, took: &mut Duration) -> Result<Option<Found>> {
+    async fn find_events(&self, look: Look, floor: &SlotPool, took: &mut Duration) -> Result<Option<Found>> {
         let mut pauses = floor.pauses.lock().await;
         let begun = Instant::now();
-        let found = self.find_events_in_turn(pass, floor, &mut pauses).await;
+        let found = self.find_events_in_turn(look, floor, &mut pauses).await;
         *took = begun.elapsed();
         found
     }
 
-    async fn find_events_in_turn(&self, pass: Pass, floor: &SlotPool, pauses: &mut Pauses) -> Result<Option<Found>> {
+    async fn find_events_in_turn(&self, look: Look, floor: &SlotPool, pauses: &mut Pauses) -> Result<Option<Found>> {
         pauses.tidy(Instant::now());
         let mut quiet = Quiet::default();
-        let mut round = self.core.events_of[pass.number()].take().await;
+        let mut round = self.core.events_of[look.pass.number()].take().await;
         for start in round.starts() {
             let found = self
-                .find_after(DueAfter::all_of(start), pass, floor, (&mut *pauses, &mut quiet))
+                .find_after(DueAfter::all_of(start), look, floor, (&mut *pauses, &mut quiet))
                 .await?;
             if let Some(found) = found {
                 round.served(found.organization);
@@ -127,7 +129,7 @@ impl Apps {
     async fn find_after(
         &self,
         mut after: DueAfter,
-        pass: Pass,
+        look: Look,
         floor: &SlotPool,
         (pauses, quiet): (&mut Pauses, &mut Quiet),
     ) -> Result<Option<Found>> {
@@ -139,7 +141,7 @@ impl Apps {
                 if quiet.failed_for_long().is_some() {
                     return Ok(None);
                 }
-                if let Some(permit) = self.look_at(&one, pass, floor, (pauses, quiet)).await? {
+                if let Some(permit) = self.look_at(&one, look, floor, (pauses, quiet)).await? {
                     return Ok(Some(Found {
                         what: What::Events(one.config),
                         organization: one.organization,
@@ -154,7 +156,7 @@ impl Apps {
     async fn look_at(
         &self,
         one: &DueApp,
-        pass: Pass,
+        look: Look,
         floor: &SlotPool,
         (pauses, quiet): (&mut Pauses, &mut Quiet),
     ) -> Result<Option<Permit>> {
@@ -163,7 +165,7 @@ impl Apps {
         }
         let tenant = self.core.service.tenant(one.organization).await?;
         let scheduler = &floor.scheduler;
-        if !scheduler.may_begin(pass, tenant, Work::Events, Instant::now()) {
+        if !scheduler.may_begin(look, tenant, Work::Events, Instant::now()) {
             return Ok(None);
         }
         if quiet.has(one.team, &one.cursor) || !self.look_for_events(one, floor, quiet).await {
@@ -171,7 +173,7 @@ impl Apps {
             return Ok(None);
         }
         pauses.end(one.config);
-        Ok(scheduler.begin(pass, tenant, Work::Events, Instant::now()))
+        Ok(scheduler.begin(look, tenant, Work::Events, Instant::now()))
     }
 
     /// Whether it has any, as far as that can be read. Where it cannot, the other teams are looked at all the same.
