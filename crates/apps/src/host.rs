@@ -30,8 +30,9 @@ const FETCH_TIME: Duration = Duration::from_secs(10);
 const MAX_HEADERS: usize = 100;
 const MAX_HEADER_BYTES: usize = 64 * 1024;
 const MAX_ANSWER: usize = 4 * 1024 * 1024;
-/// Lines that wait to be written down; more are counted and dropped.
+/// Lines that wait to be written down, and their bytes; more are counted and dropped.
 const MAX_LINES: usize = 500;
+const MAX_LINE_BYTES: usize = 512 * 1024;
 /// In bytes, of which a line of the log keeps 2,000 characters. What is cut by the app's process is cut here as well.
 const MAX_LINE: usize = 8 * 1000;
 /// In characters: as long as those that are sent from outside can be.
@@ -85,10 +86,12 @@ impl Outlet {
     fn note(&self, source: AppLogSource, level: AppLogLevel, message: String) {
         let message = cut(message, MAX_LINE);
         let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
-        if lines.waiting.len() >= MAX_LINES {
+        let bytes = lines.bytes + message.len();
+        if lines.waiting.len() >= MAX_LINES || bytes > MAX_LINE_BYTES {
             lines.dropped += 1;
             return;
         }
+        lines.bytes = bytes;
         lines.waiting.push(AppLog {
             source,
             level,

@@ -8,10 +8,12 @@ use service::pipeline::{AppConfig, AppLog, AppLogLevel, AppLogSource};
 use crate::asked_hosts::AskedHosts;
 use crate::shared::Core;
 
-/// Lines of a log; more than a few hundred are counted and dropped.
+/// Lines of a log; more than a few hundred, or than half a megabyte, are counted and dropped.
 #[derive(Debug, Default)]
 pub(crate) struct Lines {
     pub(crate) waiting: Vec<AppLog>,
+    /// What their messages take.
+    pub(crate) bytes: usize,
     pub(crate) dropped: usize,
 }
 

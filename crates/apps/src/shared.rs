@@ -32,6 +32,8 @@ pub(crate) struct Core {
     pub(crate) caches: Caches,
     /// The memory for events of apps that are being stored.
     pub(crate) captured: Budget,
+    /// The memory for large events that apps are given.
+    pub(crate) given: Budget,
     /// Who is permitted to change the code of an app.
     pub(crate) updates: Shares,
     /// Who is permitted to fetch code from elsewhere.
@@ -68,6 +70,7 @@ impl Core {
             worker,
             caches: Caches::default(),
             captured: Budget::default(),
+            given: Budget::default(),
             updates: Shares::of_updates(),
             downloads: Shares::of_downloads(),
             tasks_of: Default::default(),

@@ -1,6 +1,6 @@
 //! An app's code: as it was written, and ready to run.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -25,7 +25,7 @@ pub struct Module {
     /// Whether it was written with `import` and `export`.
     pub is_esm: bool,
     /// Functions at its top level, which are what an app without exports offers.
-    pub declared: Vec<String>,
+    pub declared: BTreeSet<String>,
     /// From positions in `code` to those in the source, as source maps write them.
     pub mappings: String,
 }

@@ -85,6 +85,8 @@ pub enum Failure {
     TooMuchMemory,
     #[error("the app returned more than {limit} bytes")]
     TooLarge { limit: usize },
+    #[error("the names of the app's methods, tasks and jobs take more than {limit} bytes")]
+    LongNames { limit: usize },
     #[error("the app waits for a promise that never resolves")]
     Stuck,
     #[error("the app has no {0}")]

@@ -48,6 +48,9 @@ impl PartialEq for Json {
 /// What an app may say of itself: so many values. A value takes much more memory than its text.
 pub(crate) const MAX_VALUES: usize = 5000;
 
+/// Six for each of 5,000 files, two for each of 5,000 imports, and 10,000 global names.
+const MAX_VALUES_OF_CODE: usize = 50_000;
+
 /// How many values a text is, an array or object and all that is in it. None of them is kept.
 pub(crate) fn count_values(text: &str) -> Result<usize, serde_json::Error> {
     serde_json::from_str::<Count>(text).map(|Count(count)| count)
@@ -60,8 +63,25 @@ where
     D: Deserializer<'de>,
     T: DeserializeOwned,
 {
+    at_most(2 * MAX_VALUES, deserializer)
+}
+
+/// The same for code: an app has files, imports and global names without many more values.
+pub(crate) fn values_of_code<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: DeserializeOwned,
+{
+    at_most(MAX_VALUES_OF_CODE, deserializer)
+}
+
+fn at_most<'de, D, T>(most: usize, deserializer: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: DeserializeOwned,
+{
     let json = Json::deserialize(deserializer)?;
-    if count_values(json.text()).map_err(D::Error::custom)? > 2 * MAX_VALUES {
+    if count_values(json.text()).map_err(D::Error::custom)? > most {
         return Err(D::Error::custom("too many values"));
     }
     serde_json::from_str(json.text()).map_err(D::Error::custom)

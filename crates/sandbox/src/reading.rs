@@ -6,8 +6,8 @@ use serde::ser::SerializeMap;
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Map, Value};
 
-use crate::json::few_values;
-use crate::{Code, Manifest};
+use crate::json::{few_values, values_of_code};
+use crate::{Code, Failure, Manifest};
 
 /// What an app is and offers.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -24,12 +24,16 @@ pub struct Reading {
     /// An array of fields.
     #[serde(deserialize_with = "few_values")]
     pub config_schema: Value,
+    #[serde(deserialize_with = "values_of_code")]
     pub code: Code,
     /// `site.ts` for browsers: an expression, a function that returns what the file exports.
     pub site: Option<String>,
     /// `frontend.tsx`, in the same form. It expects a global `React`.
     pub frontend: Option<String>,
 }
+
+/// What the names of all that an app can be called for take together, in bytes.
+const MAX_NAMES: usize = 64 * 1024;
 
 /// What an app can be called for, each in a fixed order.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
@@ -48,6 +52,15 @@ impl Capabilities {
     /// How many names there are.
     pub(crate) fn count(&self) -> usize {
         self.methods.len() + self.scheduled_tasks.len() + self.jobs.len()
+    }
+
+    /// Whether the names are as long as an app may have them. It can say others when it runs than when it was read.
+    pub(crate) fn checked(self) -> Result<Self, Failure> {
+        let names = [&self.methods, &self.scheduled_tasks, &self.jobs].into_iter().flatten();
+        if names.map(String::len).sum::<usize>() > MAX_NAMES {
+            return Err(Failure::LongNames { limit: MAX_NAMES });
+        }
+        Ok(self)
     }
 
     /// Whether the app has a method or scheduled task of this name.
@@ -75,6 +88,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::Module;
     use crate::wire::{Report, line};
 
     fn reading(fields: usize) -> Reading {
@@ -102,5 +116,34 @@ mod tests {
     fn a_process_cannot_send_more_values_than_there_may_be() {
         assert_eq!(sent(reading(2000)), Some(reading(2000)));
         assert_eq!(sent(reading(20_000)), None);
+    }
+
+    #[test]
+    fn a_process_cannot_send_more_global_names_than_there_may_be() {
+        let declaring = |names: usize| {
+            let module = Module {
+                declared: (0..names).map(|number| format!("a{number}")).collect(),
+                ..Module::default()
+            };
+            let modules = BTreeMap::from([("index.js".to_owned(), module)]);
+            let code = Code { entry: None, modules };
+            Reading { code, ..reading(0) }
+        };
+        assert_eq!(sent(declaring(10_000)), Some(declaring(10_000)));
+        assert_eq!(sent(declaring(100_000)), None);
+    }
+
+    /// An app can say other names when it runs than when it was read.
+    #[test]
+    fn names_are_short_together() {
+        let jobs = |bytes: usize| Capabilities {
+            jobs: vec!["x".repeat(bytes)],
+            ..Capabilities::default()
+        };
+        assert!(jobs(MAX_NAMES).checked().is_ok());
+        assert_eq!(
+            jobs(MAX_NAMES + 1).checked(),
+            Err(Failure::LongNames { limit: MAX_NAMES })
+        );
     }
 }

@@ -1,56 +1,57 @@
 //! What was read at the current version of the data, kept until that version passes.
 
+mod key;
+
 use std::any::Any;
+use std::hash::Hash;
 use std::pin::Pin;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use auth::key::SecretHash;
 use hashbrown::HashMap;
 
 use crate::db::Version;
 use crate::error::Result;
-use crate::id::{OrganizationId, TeamId, UserId};
-use crate::members::MemberFilter;
-use crate::page::{Page, Window};
+use crate::page::Page;
+
+pub(crate) use self::key::CacheKey;
 
 /// Past this many rows the copy is dropped and begun again: some tens of megabytes at the most.
 const MAX_ROWS: usize = 20_000;
+/// An answer with more rows is not kept: a few of them would push all others out.
+const MAX_ROWS_OF_ONE: usize = MAX_ROWS / 8;
 
 /// How much memory a remembered answer takes, in rows of about the same size.
 pub(crate) trait Weigh {
     fn rows(&self) -> usize;
 }
 
-impl<T> Weigh for Page<T> {
+impl<T: Weigh> Weigh for Page<T> {
     fn rows(&self) -> usize {
-        1 + self.items.len()
+        1 + self.items.iter().map(T::rows).sum::<usize>()
     }
 }
 
-/// What a remembered value answers. Everything it depends on is part of the key.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) enum CacheKey {
-    Key(SecretHash, Option<OrganizationId>),
-    Organization(OrganizationId, UserId),
-    Members(OrganizationId, MemberFilter, Window),
-    /// By the hash of its token, which has a known length.
-    Team(SecretHash),
-    SiteApps(TeamId),
+/// So many bytes of what may be long are as much as a row.
+const ROW_BYTES: usize = 1_000;
+
+/// One row, and as many more as its long texts take.
+pub(crate) const fn rows_of(bytes: usize) -> usize {
+    1 + bytes / ROW_BYTES
 }
 
 type CacheValue = Arc<dyn Any + Send + Sync>;
 
 #[derive(Debug)]
-pub(crate) struct Cache(RwLock<Snapshot>);
+pub(crate) struct Cache<K>(RwLock<Snapshot<K>>);
 
 #[derive(Debug)]
-struct Snapshot {
+struct Snapshot<K> {
     version: Version,
-    values: HashMap<CacheKey, CacheValue>,
+    values: HashMap<K, CacheValue>,
     rows: usize,
 }
 
-impl Default for Cache {
+impl<K> Default for Cache<K> {
     fn default() -> Self {
         let (version, values) = (Version::Unknown, HashMap::new());
         Self(RwLock::new(Snapshot {
@@ -64,12 +65,12 @@ impl Default for Cache {
 /// A future that is only made when it is needed: those that talk to a database are large to carry around.
 pub(crate) type Load<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
 
-impl Cache {
+impl<K: Eq + Hash> Cache<K> {
     /// The remembered answer if nothing was written since it was read, else what `load` reads now.
     pub(crate) async fn remembered<'a, T: Weigh + Send + Sync + 'static>(
         &self,
         seen: Version,
-        key: CacheKey,
+        key: K,
         load: impl FnOnce() -> Load<'a, T>,
     ) -> Result<Arc<T>> {
         if let Some(value) = self.find(seen, &key) {
@@ -80,7 +81,7 @@ impl Cache {
         Ok(value)
     }
 
-    fn find<T: Send + Sync + 'static>(&self, seen: Version, key: &CacheKey) -> Option<Arc<T>> {
+    fn find<T: Send + Sync + 'static>(&self, seen: Version, key: &K) -> Option<Arc<T>> {
         let copy = self.0.read().unwrap_or_else(PoisonError::into_inner);
         if copy.version != seen {
             return None;
@@ -89,8 +90,8 @@ impl Cache {
     }
 
     /// Keeps an answer that was read after `seen` was.
-    fn keep(&self, seen: Version, key: CacheKey, value: CacheValue, rows: usize) {
-        if seen == Version::Unknown {
+    fn keep(&self, seen: Version, key: K, value: CacheValue, rows: usize) {
+        if seen == Version::Unknown || rows > MAX_ROWS_OF_ONE {
             return;
         }
         let mut copy = self.0.write().unwrap_or_else(PoisonError::into_inner);

@@ -33,6 +33,11 @@ impl KeyRestrictions {
         self.scopes.iter().any(|held| held.covers(scope))
     }
 
+    /// Whether some organizations or teams of the user are out of reach.
+    pub(crate) fn are_any(&self) -> bool {
+        !self.organizations.is_empty() || !self.teams.is_empty()
+    }
+
     pub fn reaches(&self, organization: OrganizationId) -> bool {
         self.organizations.is_empty() || self.organizations.contains(&organization)
     }

@@ -32,7 +32,7 @@ pub(crate) struct Core {
     pub(crate) store: Store,
     pub(crate) clock: Clock,
     pub(crate) random: RandomSource,
-    pub(crate) cache: Cache,
+    pub(crate) cache: Cache<CacheKey>,
     pub(crate) creators: Creators,
     pub(crate) key_use: KeyUse,
     pub(crate) attempts: Attempts,

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use events::{Most, Stored, StoredEvents};
-use sandbox::{Failure, Instance};
+use sandbox::{Failure, Instance, Reservation};
 use service::pipeline::{AppJob, AppLogLevel, Cursor, MAX_FAILURES, Stop};
 use service::{Result, Time};
 use tokio::sync::watch;
@@ -19,13 +19,14 @@ use crate::instances::PooledInstance;
 use crate::meters;
 use crate::scheduler::Permit;
 
-/// What is read at a time. Events stay text, so this is what they take.
+/// What is read at a time, and what an app that exports events gets in one call; always one event. Events stay text, so this is what they
+/// take.
 const READ: Most = Most {
     events: 1000,
-    bytes: 4 * 1024 * 1024,
+    bytes: 1024 * 1024,
 };
-/// What an app that exports events gets in one call, in bytes; always one event.
-const EXPORTED: usize = 1024 * 1024;
+/// What a large event is counted as, for each of its bytes: it is text once more for the app.
+const COUNTED: usize = 2;
 /// How long one batch goes on while there are events; then others get theirs.
 const BATCH_TIME: Duration = Duration::from_secs(3);
 
@@ -92,15 +93,37 @@ impl<'a> Batch<'a> {
         let settled = self.apps.core.events.settle(end).await;
         settled.map_err(|error| store_failed(&error))?;
         while !self.is_over() {
-            let StoredEvents { events, is_end } = self.read(end).await?;
-            if let Some(stop) = self.hand_over(&events).await {
+            let (read, _memory) = match self.read_with_memory(end).await? {
+                Ok(read) => read,
+                Err(Cut::Preempted) => return Ok(Stop::Preempted),
+                Err(Cut::OutOfTime) => return Ok(Stop::Done),
+            };
+            if let Some(stop) = self.hand_over(&read.events).await {
                 return Ok(stop);
             }
-            if is_end {
+            if read.is_end {
                 break;
             }
         }
         Ok(Stop::Done)
+    }
+
+    /// The next events. A large one is read again when there is memory for it: all that are in progress could come to one at the same time.
+    async fn read_with_memory(&self, end: Time) -> Result<Result<(StoredEvents, Option<Reservation>), Cut>> {
+        let read = self.read(end).await?;
+        let bytes: usize = read.events.iter().map(Stored::bytes).sum();
+        if bytes <= READ.bytes {
+            return Ok(Ok((read, None)));
+        }
+        drop(read);
+        let organization = self.job.runnable.config.organization_id;
+        let memory = self.apps.core.given.reserve_for(organization.0);
+        let has_room = memory.take_of_one(COUNTED * bytes);
+        if let Err(cut) = self.unless_cut(self.permit.timed(has_room)).await {
+            return Ok(Err(cut));
+        }
+        let read = self.read(end).await?;
+        Ok(Ok((read, Some(memory))))
     }
 
     /// Others get their turn, too; and whoever fails again and again is not called once more.
@@ -270,7 +293,7 @@ impl<'a> Batch<'a> {
     /// For apps that export events in batches: one outcome may be that of many.
     async fn hand_over_together(&mut self, pooled: &mut PooledInstance, events: &[Stored]) -> Result<Handed, Stop> {
         let team = self.job.runnable.config.team_id.0;
-        let batch = &events[..that_fit(events, EXPORTED)];
+        let batch = &events[..that_fit(events, READ.bytes)];
         let given: Vec<EventPayload<'_>> = batch.iter().map(|event| EventPayload::new(event, team)).collect();
         let called = self.unless_cut(pooled.instance.call_with_each("onEvent", &given)).await;
         let outcomes = called.map_err(|cut| self.note_cut(pooled, &batch[0], &cut))?;

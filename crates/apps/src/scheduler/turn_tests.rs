@@ -1,5 +1,7 @@
 //! How long somebody waits beside many organizations whose apps are quick, and always have more to do.
 
+use std::collections::HashMap;
+
 use service::UserId;
 
 use super::recent::IDLE_AFTER;
@@ -439,6 +441,125 @@ fn a_new_organization_has_turns_beside_others_of_the_same_person() {
             slots.pass_time(Duration::from_secs(20), &others);
         }
     }
+}
+
+/// How often each of these has a turn in a minute, and how long any of them waits.
+fn turns_in_a_minute(slots: &mut Slots, waiting: &[u128], of: &[u128]) -> (Vec<usize>, Duration) {
+    let begun = slots.now;
+    let mut turns: HashMap<u128, Vec<Instant>> = of.iter().map(|id| (*id, vec![begun])).collect();
+    while slots.now < begun + Duration::from_mins(1) {
+        for id in slots.tick(waiting) {
+            turns.entry(id).and_modify(|turns| turns.push(slots.now));
+        }
+    }
+    turns.values_mut().for_each(|turns| turns.push(slots.now));
+    let waits = turns
+        .values()
+        .flat_map(|turns| turns.windows(2))
+        .map(|pair| pair[1] - pair[0]);
+    let longest = waits.max().unwrap_or_default();
+    (turns.values().map(|turns| turns.len() - 2).collect(), longest)
+}
+
+#[test]
+fn all_organizations_of_a_person_have_turns_beside_people_with_many() {
+    for attackers in [1, 4] {
+        let own: Vec<u128> = (VICTIM..VICTIM + 5).collect();
+        let all: Vec<u128> = (1..=attackers * 99).chain(own.iter().copied()).collect();
+        let mut slots = Slots {
+            takes: |id| if id < VICTIM { 45 * EVENT } else { EVENT },
+            creator: of_persons_with_99,
+            ..Slots::new(Work::Events)
+        };
+        slots.pass_time(Duration::from_secs(30), &all);
+        let (turns, longest) = turns_in_a_minute(&mut slots, &all, &own);
+        let (least, most) = (turns.iter().min(), turns.iter().max());
+        assert!(
+            least.zip(most).is_some_and(|(least, most)| 2 * least >= *most),
+            "{turns:?}"
+        );
+        assert!(longest < 4 * TURN, "{longest:?} beside {attackers}");
+    }
+}
+
+/// Somebody who has many organizations for good reasons, beside people with 99 whose calls are almost slow, and others who are always busy.
+#[test]
+fn all_organizations_of_a_reseller_have_turns_beside_people_with_many() {
+    const BUSY: u128 = VICTIM + 100;
+    let own: Vec<u128> = (VICTIM..VICTIM + 30).collect();
+    let all: Vec<u128> = (1..=4 * 99).chain(own.iter().copied()).chain(BUSY..BUSY + 10).collect();
+    let mut slots = Slots {
+        takes: |id| if id < VICTIM { 45 * EVENT } else { EVENT },
+        creator: |id| {
+            if id < BUSY {
+                of_persons_with_99(id)
+            } else {
+                i64::try_from(id).ok()
+            }
+        },
+        ..Slots::new(Work::Events)
+    };
+    slots.pass_time(Duration::from_secs(30), &all);
+    let (turns, longest) = turns_in_a_minute(&mut slots, &all, &own);
+    assert!(longest < Duration::from_secs(50), "{longest:?}: {turns:?}");
+}
+
+/// A round of slow tasks goes on where it was, although slots for events alone find nobody.
+#[test]
+fn tasks_and_events_have_rounds_of_their_own() {
+    let (scheduler, now) = (Scheduler::new(SLOTS), Instant::now());
+    let of = |id: u128, creator: i64| Tenant {
+        creator: Some(UserId(creator)),
+        ..tenant(id)
+    };
+    let (first, second, other) = (of(1, 1), of(2, 1), of(3, 2));
+    for tenant in [first, second, other] {
+        scheduler
+            .0
+            .state()
+            .history
+            .note_slow(tenant.organization, SLOW_AFTER, now);
+    }
+    let look = |takes_tasks: bool| Look {
+        pass: Pass::OverdueSlow,
+        takes_tasks,
+    };
+    drop(scheduler.begin(look(true), first, Work::Task, now));
+    let may_begin = |tenant: Tenant| scheduler.may_begin(look(true), tenant, Work::Task, now);
+    scheduler.note_look(false, Pass::OverdueSlow, false, EVENT, now);
+    assert!(may_begin(other) && !may_begin(second), "each person once in a round");
+    scheduler.note_look(true, Pass::OverdueSlow, false, EVENT, now);
+    assert!(may_begin(other) && may_begin(second), "the next round");
+}
+
+/// However short the turns of organizations are, because there are so many of them.
+#[test]
+fn turns_of_those_who_have_little_are_as_long_as_persons_are_few() {
+    let (scheduler, start) = (Scheduler::new(SLOTS), Instant::now());
+    let mut state = scheduler.0.state();
+    for id in 1..=48 {
+        let creator = i64::try_from(id % 12).ok().map(UserId);
+        let (number, _) = state.start(Tenant { creator, ..tenant(id) }, Work::Events, start);
+        if id > 12 {
+            state.end(number, start);
+        }
+    }
+    let look = |pass: Pass| Look {
+        pass,
+        takes_tasks: true,
+    };
+    let numbers = [Pass::Underserved, Pass::Anyone].map(|pass| {
+        let own = Tenant {
+            creator: Some(UserId(1)),
+            ..tenant(13)
+        };
+        let (number, _) = state.start_found(look(pass), own, Work::Events, start);
+        state.begin_call(number, start);
+        number
+    });
+    let yields = |after: Duration| numbers.map(|number| state.should_yield(number, start + after));
+    assert_eq!(yields(SLOW_AFTER / 2), [false, true]);
+    assert_eq!(yields(SLOW_AFTER), [true, true]);
 }
 
 /// A look that finds nobody goes over all configurations.

@@ -10,7 +10,7 @@ use chrono::TimeDelta;
 use events::Incoming;
 use outbound::{Dialer, Http, Policy, Resolve, Roots};
 use sandbox::{Limits, Sandbox};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use service::pipeline::TaskOutcome;
 use service::{OrganizationId, Rotation, TeamId, WorkerId};
 use testkit::external::Receiver;
@@ -37,6 +37,16 @@ const SLOW: &str = "
 const sleep = (seconds) => new Promise((resolve) => setTimeout(resolve, 1000 * seconds))
 export async function onEvent() { await sleep(15) }
 export async function runEveryMinute() { await sleep(25) }
+";
+
+/// Says when it begins and ends.
+const LASTING: &str = "
+const say = (config, body) => fetch(config.url, { method: 'POST', body: JSON.stringify(body) })
+export async function onEvent(event, { config }) {
+    await say(config, { begins: event.event })
+    await new Promise((resolve) => setTimeout(resolve, 3000))
+    await say(config, { ends: event.event })
+}
 ";
 
 /// Takes almost as long as a call may, three times with one event.
@@ -131,12 +141,19 @@ impl<'a> Tenant<'a> {
     }
 
     async fn happen(&self, name: &str, amount: usize) {
+        self.happen_with(name, json!({ "amount": amount })).await;
+    }
+
+    async fn happen_with(&self, name: &str, properties: Value) {
+        let Value::Object(properties) = properties else {
+            panic!("properties are an object");
+        };
         let now = self.kit.service.clock().now();
         let incoming = Incoming {
             uuid: None,
             event: name.to_owned(),
             distinct_id: "ann".to_owned(),
-            properties: Map::from_iter([("amount".to_owned(), json!(amount))]),
+            properties,
             timestamp: now,
         };
         self.kit.events.append(self.team.0, vec![incoming], now).await.unwrap();
@@ -225,6 +242,33 @@ on_both! {
         quiet.happen("ours", 0).await;
         let _working = Working::start(&kit, 4);
         wait_for(&receiver).await;
+    }
+
+    async fn large_events_are_given_to_a_few_apps_at_a_time(kit: Kit) {
+        const MANY: usize = 7;
+        let receiver = Receiver::start();
+        let mut people = Vec::new();
+        for number in 0..MANY {
+            people.push(kit.someone(&format!("person-{number}@example.com")).await);
+        }
+        for one in &Tenant::many(&kit, &people).await {
+            one.run(LASTING, json!({ "url": receiver.url() })).await;
+            one.happen_with("large", json!({ "text": "x".repeat(7 << 20) })).await;
+        }
+        let _working = Working::start(&kit, 8);
+        let begun = Instant::now();
+        let count = |what: &str| receiver.requests().iter().filter(|request| !request.body[what].is_null()).count();
+        while count("ends") < MANY {
+            assert!(begun.elapsed() < 2 * SOON, "{} of {MANY} were handed over", count("ends"));
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        let mut at_once = 0_usize;
+        let all = receiver.requests();
+        let in_progress = all.iter().map(|request| {
+            at_once = if request.body["begins"].is_null() { at_once - 1 } else { at_once + 1 };
+            at_once
+        });
+        assert_eq!(in_progress.max(), Some(4), "48 MiB, with 12 for each");
     }
 
     async fn whoever_is_slow_while_others_wait_is_stopped_and_tried_again(kit: Kit) {

@@ -1,5 +1,7 @@
 //! Who one is here, and where one belongs.
 
+use std::sync::Arc;
+
 use askama::Template;
 use axum::Router;
 use axum::extract::State;
@@ -126,7 +128,7 @@ fn calls(names: &Names) -> [Call; 2] {
     ]
 }
 
-pub(super) async fn organizations(service: &Service, account: &Account) -> Result<Page<Seen>, Failure> {
+pub(super) async fn organizations(service: &Service, account: &Account) -> Result<Arc<Page<Seen>>, Failure> {
     let credential = Credential::Session(&account.session);
     let principal = service
         .principal::<ReadOrganization>(credential, account.request())

@@ -1,5 +1,7 @@
 //! The organization at a glance, and what needs somebody first.
 
+use std::sync::Arc;
+
 use askama::Template;
 use axum::Router;
 use axum::extract::State;
@@ -80,11 +82,11 @@ impl From<&ExportSeen> for Export {
 /// All that is looked through.
 struct Seen {
     teams: i64,
-    invites: Page<Invite>,
+    invites: Arc<Page<Invite>>,
     domains: Page<Domain>,
     /// The newest.
-    exports: Page<ExportSeen>,
-    troubled: Page<ExportSeen>,
+    exports: Arc<Page<ExportSeen>>,
+    troubled: Arc<Page<ExportSeen>>,
     apps: AppsSeen,
 }
 

@@ -33,8 +33,8 @@ async fn all(kit: &Kit) -> Vec<BatchExport> {
     let page = kit.service.batch_exports(&caller, Window::new(None, None)).await;
     page.expect("the service does it")
         .items
-        .into_iter()
-        .map(|seen| seen.export)
+        .iter()
+        .map(|seen| seen.export.clone())
         .collect()
 }
 

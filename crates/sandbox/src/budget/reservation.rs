@@ -7,7 +7,7 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, timeout};
 use uuid::Uuid;
 
-use super::used::{Growth, OF_ORGANIZATION, OWN, STALLED, Shared, Waiting};
+use super::used::{Growth, OF_ONE, OF_ORGANIZATION, OWN, STALLED, Shared, Waiting};
 use crate::json::escaped;
 
 /// What every answer may take without being counted: most never need more.
@@ -90,6 +90,11 @@ impl Reservation {
     /// The same for what stays when its app has gone: there may be many, so all of it is counted.
     pub async fn take_all(&self, bytes: usize) {
         self.take(UNCOUNTED + bytes, UNCOUNTED + bytes).await;
+    }
+
+    /// The same for what may be larger than one of its kind is counted as.
+    pub async fn take_of_one(&self, bytes: usize) {
+        self.take_all(bytes.min(OF_ONE - UNCOUNTED)).await;
     }
 
     pub(super) fn try_take(&self, bytes: usize, most: usize) -> bool {

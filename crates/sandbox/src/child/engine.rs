@@ -105,7 +105,10 @@ impl<'js> App<'js> {
         let found = loaded.map_err(|error| self.located(error))?;
         self.run_jobs()?;
         self.drain()?;
-        serde_json::from_str(&found).map_err(|_| Failure::Crashed("its exports cannot be read".to_owned()).into())
+        let found = serde_json::from_str::<Found>(&found);
+        let mut found = found.map_err(|_| Failure::Crashed("its exports cannot be read".to_owned()))?;
+        found.capabilities = found.capabilities.checked()?;
+        Ok(found)
     }
 
     /// Calls one of the app's functions with the arguments in this line, and gives what it returned, as JSON.

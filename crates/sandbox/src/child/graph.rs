@@ -17,6 +17,8 @@ const ENTRIES: [&str; 2] = ["index.js", "index.ts"];
 
 /// Of all modules together. Each takes much more memory than its text.
 const MAX_IMPORTS: usize = 5000;
+/// Names that scripts declare at their top level, of all modules together.
+const MAX_DECLARED: usize = 10_000;
 /// Of what the modules become, with what leads back to their lines: a few characters can become many.
 const MAX_BYTES: usize = 8 * 1024 * 1024;
 
@@ -27,7 +29,7 @@ pub(crate) fn collect(files: &Files, manifest: &Manifest) -> Result<Code, Fault>
     };
     let mut modules = BTreeMap::new();
     let mut waiting = vec![entry.to_owned()];
-    let (mut imports, mut bytes) = (0, 0);
+    let (mut imports, mut declared, mut bytes) = (0, 0, 0);
     while let Some(name) = waiting.pop() {
         if modules.contains_key(&name) {
             continue;
@@ -36,6 +38,11 @@ pub(crate) fn collect(files: &Files, manifest: &Manifest) -> Result<Code, Fault>
         imports += module.imports.len();
         if imports > MAX_IMPORTS {
             let message = format!("an app can have at most {MAX_IMPORTS} imports");
+            return Err(Fault::in_file(&name, message));
+        }
+        declared += module.declared.len();
+        if declared > MAX_DECLARED {
+            let message = format!("an app can declare at most {MAX_DECLARED} global names");
             return Err(Fault::in_file(&name, message));
         }
         bytes += module.code.len() + module.mappings.len();
@@ -175,6 +182,26 @@ mod tests {
         assert!(collect(MAX_IMPORTS).is_ok());
         let fault = collect(MAX_IMPORTS + 1).unwrap_err();
         assert!(fault.to_string().contains("at most 5000 imports"), "{fault}");
+    }
+
+    /// A name takes two bytes of code, and much more as one of the names that are told.
+    #[test]
+    fn global_names_are_limited_and_count_once() {
+        let collect = |text: String| super::collect(&[("index.js".to_owned(), text)].into(), &Manifest::default());
+        let names = |count: usize| {
+            (0..count)
+                .map(|number| format!("a{number}"))
+                .collect::<Vec<_>>()
+                .join(",")
+        };
+        let declared = |code: Code| code.modules["index.js"].declared.len();
+        assert_eq!(
+            collect(format!("var {}", names(MAX_DECLARED))).map(declared),
+            Ok(MAX_DECLARED)
+        );
+        assert_eq!(collect(format!("var {}a", "a,".repeat(100_000))).map(declared), Ok(1));
+        let fault = collect(format!("var {}", names(MAX_DECLARED + 1))).unwrap_err();
+        assert!(fault.to_string().contains("at most 10000 global names"), "{fault}");
     }
 
     /// Elements become calls, each with a way back to its line: a text of one megabyte becomes many.

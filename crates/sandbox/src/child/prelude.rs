@@ -75,7 +75,8 @@ fn install_modules<'js>(ctx: &Ctx<'js>, native: &Object<'js>, code: &Loaded) -> 
 /// A module as a function. Its head is one line, which [`position`] takes off again.
 fn wrapped(code: &Code, name: &str) -> String {
     let module = &code.modules[name];
-    let declared = module.declared.join(", ");
+    let names: Vec<&str> = module.declared.iter().map(String::as_str).collect();
+    let declared = names.join(", ");
     let body = &module.code;
     format!(
         "(function (exports, require, module, __import, __exportAll, __importLater, __importMeta) {{\n\

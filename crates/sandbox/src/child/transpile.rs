@@ -1,5 +1,6 @@
 //! TypeScript, JSX and modules become plain JavaScript: the body of a function that gets `exports` and `require`.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use oxc::allocator::{Allocator, TakeIn};
@@ -36,7 +37,7 @@ pub(crate) struct Transpiled {
     pub(crate) mappings: String,
     pub(crate) imports: Vec<Import>,
     pub(crate) is_esm: bool,
-    pub(crate) declared: Vec<String>,
+    pub(crate) declared: BTreeSet<String>,
 }
 
 /// An import that is still there once types are gone.
@@ -121,9 +122,9 @@ fn is_module_syntax(statement: &Statement<'_>) -> bool {
     statement.is_module_declaration()
 }
 
-/// Functions and variables at the top level: in a script, these are global.
-fn declared_in(program: &Program<'_>) -> Vec<String> {
-    let mut names = Vec::new();
+/// Functions and variables at the top level: in a script, these are global. Each once, however often it is declared.
+fn declared_in(program: &Program<'_>) -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
     for statement in &program.body {
         match statement {
             Statement::FunctionDeclaration(function) => names.extend(function.id.iter().map(|id| id.name.to_string())),

@@ -94,7 +94,7 @@ impl HostCalls {
     /// `sent` is the memory that the report takes.
     pub(super) fn take(&mut self, report: Report, sent: Option<Reservation>) -> Result<Option<CallEvent>, Failure> {
         match report {
-            Report::Ready(capabilities) => return Ok(Some(CallEvent::Ready(capabilities))),
+            Report::Ready(capabilities) => return Ok(Some(CallEvent::Ready(capabilities.checked()?))),
             Report::Held => return Ok(Some(CallEvent::Held)),
             Report::Stopped => return Ok(Some(CallEvent::Stopped)),
             Report::Done(value) if value.text().len() > self.limits.result_bytes => {

@@ -518,3 +518,21 @@ async fn answers_that_an_app_does_not_read_take_little_memory() {
     }
     assert_eq!(waits.await.unwrap(), json!(16 * 1024 * 1024));
 }
+
+/// Its names were short when it was read, where it reaches nothing.
+#[tokio::test]
+async fn an_app_that_has_long_names_when_it_runs_is_not_started() {
+    let text = "
+        let jobs = {}
+        try { setTimeout(() => {}, 0); jobs['x'.repeat(1_000_000)] = () => {} } catch {}
+        exports.jobs = jobs
+        exports.onEvent = () => {}
+    ";
+    let sandbox = sandbox_with(limits());
+    let reading = sandbox.read(&files([("index.js", text)])).await.expect("it is read");
+    assert!(reading.capabilities.jobs.is_empty(), "nothing is there to wait with");
+    let host = Arc::new(Remembering::default());
+    let opened = sandbox.open(&reading.code, &Meta::default(), host).await;
+    let failure = opened.err().expect("it is not started");
+    assert!(matches!(failure, Failure::LongNames { .. }), "{failure}");
+}

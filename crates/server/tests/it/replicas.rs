@@ -73,6 +73,34 @@ on_each! {
         }
     }
 
+    fn what_is_created_through_one_is_listed_at_once_by_the_other(home: Home) {
+        let [a, b] = two(home, Home::keyed);
+        let current = "/api/organizations/@current/";
+        let list = |server: &Server, path: &str| server.get(KEY, path).body["count"].as_i64().expect("a list");
+        for round in 0..ROUNDS / 5 {
+            let (writer, reader) = if round % 2 == 0 { (&a, &b) } else { (&b, &a) };
+            for (path, body) in [
+                ("/api/organizations/".to_owned(), json!({ "name": format!("Name {round}") })),
+                (format!("{current}invites/"), json!({ "target_email": format!("{round}@example.com") })),
+                (
+                    format!("{current}batch_exports/"),
+                    json!({ "name": "x", "interval": "day", "destination": { "type": "NoOp", "config": {} } }),
+                ),
+            ] {
+                // The log lists what is created in this organization.
+                let activity = format!("{current}activity/?limit=1");
+                let logged = i64::from(path.starts_with(current));
+                let before = [&path, &activity].map(|path| [list(reader, path), list(reader, path)]);
+                let made = writer.send(Request::new("POST", &path).key(KEY).json(&body));
+                assert_eq!(made.status, 201, "{made:?}");
+                for server in [reader, reader, writer] {
+                    assert_eq!(list(server, &path), before[0][1] + 1, "{path}");
+                    assert_eq!(list(server, &activity), before[1][1] + logged, "{path}");
+                }
+            }
+        }
+    }
+
     fn a_key_revoked_through_one_is_refused_at_once_by_the_other(home: Home) {
         let [a, b] = two(home, Home::keyed);
         run(home, &["users", "set-password", OWNER, "--password", "a passphrase for two replicas"]);

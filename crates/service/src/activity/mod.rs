@@ -14,6 +14,7 @@ pub(crate) use sql::page;
 
 use serde_json::value::RawValue;
 
+use crate::cache::{Weigh, rows_of};
 use crate::clock::Time;
 use crate::id::{ActivityId, KeyId, UserUuid};
 use crate::users::User;
@@ -34,8 +35,15 @@ pub struct Activity {
     pub created_at: Time,
 }
 
+impl Weigh for Activity {
+    fn rows(&self) -> usize {
+        let bytes = |change: &Change<Box<RawValue>>| change.before.get().len() + change.after.get().len();
+        rows_of(self.changes.iter().map(bytes).sum())
+    }
+}
+
 /// Which actions to list; all of them when empty.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct ActivityFilter {
     pub user: Option<UserUuid>,
     pub scope: Option<String>,

@@ -1,12 +1,14 @@
+use std::sync::Arc;
+
 use boxed::boxed;
 use serde_json::Map;
 
 use super::checked::{CheckedDestination, DestinationCheck};
-use super::sql::exports::Which;
-use super::types::{BatchExport, ExportPatch, ExportSeen, NewExport};
+use super::types::{BatchExport, ExportPatch, ExportSeen, ExportSelection, NewExport};
 use super::{limits, sql};
 use crate::access::{Caller, ChangeExports, ReadExports};
 use crate::activity::Entry;
+use crate::cache::{CacheKey, Load};
 use crate::error::{Error, Result};
 use crate::id::{ExportId, TeamId};
 use crate::limits::Action;
@@ -17,24 +19,41 @@ use crate::{Precondition, Service, organizations, teams};
 impl Service {
     /// Newest first.
     #[boxed]
-    pub async fn batch_exports(&self, caller: &Caller<ReadExports>, window: Window) -> Result<Page<ExportSeen>> {
-        self.see_exports(caller, Which::All, window).await
+    pub async fn batch_exports(&self, caller: &Caller<ReadExports>, window: Window) -> Result<Arc<Page<ExportSeen>>> {
+        self.select_exports(caller, ExportSelection::All, window).await
     }
 
     /// Those that fail or are paused; those that fail come first.
     #[boxed]
-    pub async fn troubled_exports(&self, caller: &Caller<ReadExports>, window: Window) -> Result<Page<ExportSeen>> {
-        self.see_exports(caller, Which::Troubled, window).await
-    }
-
-    async fn see_exports(
+    pub async fn troubled_exports(
         &self,
         caller: &Caller<ReadExports>,
-        which: Which,
+        window: Window,
+    ) -> Result<Arc<Page<ExportSeen>>> {
+        self.select_exports(caller, ExportSelection::Troubled, window).await
+    }
+
+    async fn select_exports(
+        &self,
+        caller: &Caller<ReadExports>,
+        selection: ExportSelection,
+        window: Window,
+    ) -> Result<Arc<Page<ExportSeen>>> {
+        let load = || -> Load<'_, Page<ExportSeen>> { Box::pin(self.load_exports(caller, selection, window)) };
+        let teams = caller.restrictions.teams.clone();
+        let key = CacheKey::Exports(caller.organization, teams, selection, window);
+        self.remembered(caller.seen, key, load).await
+    }
+
+    async fn load_exports(
+        &self,
+        caller: &Caller<ReadExports>,
+        selection: ExportSelection,
         window: Window,
     ) -> Result<Page<ExportSeen>> {
         let mut db = self.core.store.read().await?;
-        let page = sql::exports::page(&mut db, which, caller.organization, &caller.restrictions.teams, window).await?;
+        let teams = &caller.restrictions.teams;
+        let page = sql::exports::page(&mut db, selection, caller.organization, teams, window).await?;
         let ids: Vec<ExportId> = page.items.iter().map(|export| export.id).collect();
         let mut runs = sql::runs::latest(&mut db, &ids).await?;
         let seen = |export: BatchExport| ExportSeen {

@@ -25,6 +25,7 @@ pub use checked::DestinationCheck;
 pub use coverage::{Coverage, Covered};
 pub use interval::{Interval, Span};
 pub use schedule::Scheduled;
+pub(crate) use types::ExportSelection;
 pub use types::{
     Backfill, BackfillPlan, BackfillRequest, BackfillStatus, BatchExport, DestinationInput, ExportName, ExportPatch,
     ExportRest, ExportSeen, LogEntry, LogFilter, LogLevel, ModelInput, NewExport, Progress, Run, RunFilter, RunStatus,

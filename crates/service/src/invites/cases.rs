@@ -1,4 +1,5 @@
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 use boxed::boxed;
 use chrono::TimeDelta;
@@ -6,6 +7,7 @@ use chrono::TimeDelta;
 use super::{Fresh, Invite, NewInvite, TOKEN_PREFIX, may_invite, sql, target};
 use crate::access::{Caller, ReadInvites, WriteInvites};
 use crate::activity::Entry;
+use crate::cache::{CacheKey, Load};
 use crate::error::{Error, Invalid, Result};
 use crate::id::{InviteId, OrganizationId, UserId};
 use crate::level::Level;
@@ -20,8 +22,12 @@ use crate::{Precondition, Service, members, organizations, users};
 impl Service {
     /// Newest first, the expired ones too.
     #[boxed]
-    pub async fn invites(&self, caller: &Caller<ReadInvites>, window: Window) -> Result<Page<Invite>> {
-        sql::page(&mut self.core.store.read().await?, caller.organization, window).await
+    pub async fn invites(&self, caller: &Caller<ReadInvites>, window: Window) -> Result<Arc<Page<Invite>>> {
+        let load = || -> Load<'_, Page<Invite>> {
+            Box::pin(async { sql::page(&mut self.core.store.read().await?, caller.organization, window).await })
+        };
+        let key = CacheKey::Invites(caller.organization, window);
+        self.remembered(caller.seen, key, load).await
     }
 
     #[boxed]

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::access::{Caller, WriteInvites};
 use crate::activity::Recorded;
+use crate::cache::{Weigh, rows_of};
 use crate::clock::Time;
 use crate::error::{Error, Invalid, Result};
 use crate::id::{InviteId, OrganizationId};
@@ -49,6 +50,12 @@ pub struct Invite {
     /// Found by the secret that was in the mail.
     #[serde(skip)]
     pub(crate) is_from_mail: bool,
+}
+
+impl Weigh for Invite {
+    fn rows(&self) -> usize {
+        rows_of(self.message.len())
+    }
 }
 
 /// An invite that was just made or renewed, with the one sight of its secrets.

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::access::{Caller, ChangeMembers, RemoveMembers};
 use crate::activity::Recorded;
+use crate::cache::Weigh;
 use crate::clock::Time;
 use crate::error::{Error, Result};
 use crate::id::{MemberId, OrganizationId, UserId, UserUuid};
@@ -33,6 +34,12 @@ pub struct Member {
     pub is_2fa_enabled: bool,
     #[serde(skip)]
     pub has_social_auth: bool,
+}
+
+impl Weigh for Member {
+    fn rows(&self) -> usize {
+        1
+    }
 }
 
 /// Which member is meant.

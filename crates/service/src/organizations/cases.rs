@@ -22,7 +22,20 @@ use crate::{Precondition, Service, pipeline, sso};
 impl Service {
     /// The organizations the caller belongs to and the key reaches, newest first.
     #[boxed]
-    pub async fn organizations(&self, principal: &Principal<ReadOrganization>, window: Window) -> Result<Page<Seen>> {
+    pub async fn organizations(
+        &self,
+        principal: &Principal<ReadOrganization>,
+        window: Window,
+    ) -> Result<Arc<Page<Seen>>> {
+        let load = || -> Load<'_, Page<Seen>> { Box::pin(self.load_all(principal, window)) };
+        if principal.lacks_second_factor || principal.restrictions.are_any() {
+            return Ok(Arc::new(load().await?));
+        }
+        let key = CacheKey::Organizations(principal.user, window);
+        self.remembered(principal.seen, key, load).await
+    }
+
+    async fn load_all(&self, principal: &Principal<ReadOrganization>, window: Window) -> Result<Page<Seen>> {
         let mut db = self.core.store.read().await?;
         let page = if principal.lacks_second_factor {
             let all = sql::page(&mut db, principal.user, Window::ALL).await?.items;

@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::activity::Recorded;
-use crate::cache::Weigh;
+use crate::cache::{Weigh, rows_of};
 use crate::clock::Time;
 use crate::id::{OrganizationId, UserId};
 use crate::level::Level;
@@ -92,7 +92,7 @@ pub struct Seen {
 
 impl Weigh for Seen {
     fn rows(&self) -> usize {
-        1 + self.teams.len()
+        rows_of(self.organization.metadata.len()) + self.teams.len()
     }
 }
 

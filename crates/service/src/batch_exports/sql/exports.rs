@@ -3,7 +3,7 @@
 use sqlx::QueryBuilder;
 use sqlx::types::Json;
 
-use crate::batch_exports::types::BatchExport;
+use crate::batch_exports::types::{BatchExport, ExportSelection};
 use crate::clock::Time;
 use crate::db::columns::columns;
 use crate::db::{Connection, Session, answered, changed, on, within_reach};
@@ -92,54 +92,37 @@ macro_rules! rows {
     };
 }
 
-/// Which of the exports a page is cut from, and in what order.
-#[derive(Debug, Clone, Copy)]
-pub(in super::super) enum Which {
-    /// Newest first.
-    All,
-    /// Those that fail or are paused, and that fail first.
-    Troubled,
-}
-
-impl Which {
-    fn statements(self, db: &Session) -> (&'static str, &'static str) {
-        match self {
-            Self::All => (
-                rows!(db, " ORDER BY created_at DESC, id DESC LIMIT $3 OFFSET $4"),
-                seen!(db, "SELECT count(*)", ""),
+/// The statements for the rows of a page, and for how many there are in all.
+fn selecting(selection: ExportSelection, db: &Session) -> (&'static str, &'static str) {
+    match selection {
+        ExportSelection::All => (
+            rows!(db, " ORDER BY created_at DESC, id DESC LIMIT $3 OFFSET $4"),
+            seen!(db, "SELECT count(*)", ""),
+        ),
+        ExportSelection::Troubled => (
+            rows!(
+                db,
+                " AND (paused OR failures > 0) ORDER BY CASE WHEN failures > 0 THEN 0 ELSE 1 END, created_at DESC, \
+                 id DESC LIMIT $3 OFFSET $4"
             ),
-            Self::Troubled => (
-                rows!(
-                    db,
-                    " AND (paused OR failures > 0) ORDER BY CASE WHEN failures > 0 THEN 0 ELSE 1 END, created_at DESC, \
-                     id DESC LIMIT $3 OFFSET $4"
-                ),
-                seen!(db, "SELECT count(*)", " AND (paused OR failures > 0)"),
-            ),
-        }
+            seen!(db, "SELECT count(*)", " AND (paused OR failures > 0)"),
+        ),
     }
-}
-
-/// What it takes on a page.
-fn bytes(export: &BatchExport) -> usize {
-    let config = serde_json::to_vec(&export.config).map_or(0, |json| json.len());
-    let secrets = export.secrets.as_ref().map_or(0, Vec::len);
-    config + secrets + export.hogql_query.as_ref().map_or(0, String::len)
 }
 
 /// `teams`: only exports of these; of all when empty.
 pub(in super::super) async fn page(
     db: &mut Session,
-    which: Which,
+    selection: ExportSelection,
     organization: OrganizationId,
     teams: &[TeamId],
     window: Window,
 ) -> Result<Page<BatchExport>> {
-    let (rows, count) = which.statements(db);
+    let (rows, count) = selecting(selection, db);
     let teams = Json(teams);
     let Window { limit, offset } = window;
     let items: Vec<BatchExport> = on!(db, conn => page::read(sqlx::query_as(rows)
-        .bind(organization).bind(teams).bind(limit).bind(offset).fetch(conn), bytes))?;
+        .bind(organization).bind(teams).bind(limit).bind(offset).fetch(conn), BatchExport::bytes))?;
     let count = match window.count_at_end(items.len()) {
         Some(count) => count,
         None => on!(db, conn => sqlx::query_scalar(count).bind(organization).bind(teams).fetch_one(conn))?,

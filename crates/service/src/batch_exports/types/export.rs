@@ -9,6 +9,7 @@ use crate::Instance;
 use crate::activity::Recorded;
 use crate::batch_exports::destination::{self, Destination, Kind};
 use crate::batch_exports::interval::Interval;
+use crate::cache::{Weigh, rows_of};
 use crate::clock::Time;
 use crate::error::Result;
 use crate::id::{ExportId, OrganizationId, TeamId};
@@ -78,7 +79,33 @@ pub struct ExportSeen {
     pub latest_runs: Vec<Run>,
 }
 
+impl Weigh for ExportSeen {
+    fn rows(&self) -> usize {
+        let errors = self
+            .latest_runs
+            .iter()
+            .map(|run| rows_of(run.latest_error.as_ref().map_or(0, String::len)));
+        rows_of(self.export.bytes()) + errors.sum::<usize>()
+    }
+}
+
+/// Which exports are listed, and in what order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum ExportSelection {
+    /// Newest first.
+    All,
+    /// Those that fail or are paused, and that fail first.
+    Troubled,
+}
+
 impl BatchExport {
+    /// What its long texts take.
+    pub(crate) fn bytes(&self) -> usize {
+        let config = serde_json::to_vec(&self.config).map_or(0, |json| json.len());
+        let secrets = self.secrets.as_ref().map_or(0, Vec::len);
+        config + secrets + self.hogql_query.as_ref().map_or(0, String::len)
+    }
+
     /// The whole destination, secrets included.
     pub fn destination(&self, instance: &Instance) -> Result<Destination> {
         destination::read(self.kind, &self.whole_config(instance)?)

@@ -7,6 +7,7 @@ mod log;
 mod run;
 
 pub use backfill::{Backfill, BackfillPlan, BackfillRequest, BackfillStatus};
+pub(crate) use export::ExportSelection;
 pub use export::{BatchExport, ExportName, ExportSeen};
 pub use input::{DestinationInput, ExportPatch, ExportRest, ModelInput, NewExport};
 pub use log::{LogEntry, LogFilter, LogLevel};
