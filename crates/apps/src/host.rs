@@ -246,9 +246,13 @@ impl Host for Outlet {
         let text = |(name, value): (&HeaderName, &HeaderValue)| {
             (name.to_string(), String::from_utf8_lossy(value.as_bytes()).into_owned())
         };
+        let headers: Vec<(String, String)> = answer.headers().iter().map(text).collect();
+        let bytes: usize = headers.iter().map(|(name, value)| name.len() + value.len()).sum();
+        // As they are, and as they will be written.
+        memory.grow(2 * bytes).await;
         Ok(FetchResponse {
             status: answer.status().as_u16(),
-            headers: answer.headers().iter().map(text).collect(),
+            headers,
             body: answer.into_body(),
         })
     }

@@ -452,7 +452,9 @@ fn turns_in_a_minute(slots: &mut Slots, waiting: &[u128], of: &[u128]) -> (Vec<u
             turns.entry(id).and_modify(|turns| turns.push(slots.now));
         }
     }
-    turns.values_mut().for_each(|turns| turns.push(slots.now));
+    for turns in turns.values_mut() {
+        turns.push(slots.now);
+    }
     let waits = turns
         .values()
         .flat_map(|turns| turns.windows(2))

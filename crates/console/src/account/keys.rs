@@ -115,9 +115,10 @@ fn restrictions(key: &Key, names: &HashMap<OrganizationId, String>) -> String {
 }
 
 async fn list(State(service): State<Service>, account: Account, asked: PageQuery) -> Result<Response, Failure> {
-    let organizations = profile::organizations(&service, &account).await?.items;
+    let organizations = profile::organizations(&service, &account).await?;
     let names = organizations
-        .into_iter()
+        .items
+        .iter()
         .map(|seen| (seen.organization.id, seen.organization.name.to_string()));
     let names: HashMap<_, _> = names.collect();
     let now = service.clock().now();

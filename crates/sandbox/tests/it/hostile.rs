@@ -532,7 +532,7 @@ async fn an_app_that_has_long_names_when_it_runs_is_not_started() {
     let reading = sandbox.read(&files([("index.js", text)])).await.expect("it is read");
     assert!(reading.capabilities.jobs.is_empty(), "nothing is there to wait with");
     let host = Arc::new(Remembering::default());
-    let opened = sandbox.open(&reading.code, &Meta::default(), host).await;
+    let opened = sandbox.open(&reading.code, Meta::default(), host).await;
     let failure = opened.err().expect("it is not started");
     assert!(matches!(failure, Failure::LongNames { .. }), "{failure}");
 }

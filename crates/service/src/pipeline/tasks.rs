@@ -183,6 +183,9 @@ impl Service {
                 format!("job payloads have at most {MAX_PAYLOAD} bytes"),
             ));
         }
+        if name.contains('\0') {
+            return Err(Error::refused("job_name", "names of jobs have no null characters"));
+        }
         let mut db = self.write().await?;
         if sql::tasks::count_jobs(&mut db, config.id).await? >= MAX_WAITING {
             return Err(Error::refused(
