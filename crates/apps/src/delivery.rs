@@ -15,12 +15,28 @@ use crate::apps::Apps;
 use crate::errors::log;
 use crate::scheduler::Permit;
 
+/// What was handed over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Delivered {
+    /// Somebody else has it.
+    ByOthers,
+    /// As much as can be for now.
+    All,
+    /// It goes on here.
+    Some(Cursor),
+}
+
 impl Apps {
-    /// Hands over what has come in for one configuration. False: somebody else has it.
-    pub(crate) async fn deliver(&self, id: AppConfigId, permit: &Permit, stop: &CancellationToken) -> Result<bool> {
+    /// Hands over what has come in for one configuration.
+    pub(crate) async fn deliver(
+        &self,
+        id: AppConfigId,
+        permit: &Permit,
+        stop: &CancellationToken,
+    ) -> Result<Delivered> {
         let service = &self.core.service;
         let Some(job) = permit.timed(Box::pin(service.claim_app(self.core.worker, id))).await? else {
-            return Ok(false);
+            return Ok(Delivered::ByOthers);
         };
         if permit.is_preempted() {
             // Others have the permit by now.
@@ -32,7 +48,7 @@ impl Apps {
                 stop: Stop::Preempted,
             };
             permit.timed(Box::pin(service.end_app_batch(&job, &untouched))).await?;
-            return Ok(true);
+            return Ok(Delivered::All);
         }
         let (tell, told) = watch::channel(job.cursor());
         let mut batch = Batch::new(self, &job, tell, permit, stop);
@@ -45,10 +61,14 @@ impl Apps {
             stop = batch.take() => stop?,
             () = until_lost(renew, |error| log(&error)) => {
                 tracing::info!(config = %id, "lost the configuration's lease");
-                return Ok(true);
+                return Ok(Delivered::All);
             }
         };
         batch.handed.count(id);
+        let delivered = match stop {
+            Stop::Done if batch.has_more => Delivered::Some(batch.cursor),
+            _ => Delivered::All,
+        };
         let ended = Step {
             cursor: batch.cursor,
             failures: batch.failures,
@@ -57,7 +77,7 @@ impl Apps {
             stop,
         };
         permit.timed(Box::pin(service.end_app_batch(&job, &ended))).await?;
-        Ok(true)
+        Ok(delivered)
     }
 
     /// Whether there is anything for it.

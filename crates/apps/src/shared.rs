@@ -7,12 +7,11 @@ use std::time::Duration;
 use events::Events;
 use outbound::Http;
 use sandbox::{Budget, Layers, Sandbox};
-use service::{Rotation, Service, Time, WorkerId};
+use service::{OrganizationId, Service, Time, WorkerId};
 
 use crate::cache::Caches;
 use crate::catalog::Catalog;
 use crate::fair_shares::Shares;
-use crate::scheduler::Pass;
 use crate::source::Sources;
 
 /// What the whole of a task or a turn gets on top of the time of one call: one that is too slow says so itself.
@@ -38,10 +37,10 @@ pub(crate) struct Core {
     pub(crate) updates: Shares,
     /// Who is permitted to fetch code from elsewhere.
     pub(crate) downloads: Shares,
-    /// Whose turn it is to have a task carried out, and events handed over.
-    pub(crate) tasks_of: [Rotation; Pass::COUNT],
-    pub(crate) events_of: [Rotation; Pass::COUNT],
-    /// Whether tasks come before events, the next time.
+    /// For whom something was found last. Of equals, those behind it come first. Processes begin at different places, so that they do not all try
+    /// to take the same.
+    pub(crate) last_found: Mutex<OrganizationId>,
+    /// Whether an organization's tasks come before its events, the next time.
     pub(crate) are_tasks_next: AtomicBool,
     /// What keeps apps apart from the server, once that was looked at.
     pub(crate) layers: Mutex<Option<Layers>>,
@@ -73,8 +72,7 @@ impl Core {
             given: Budget::default(),
             updates: Shares::of_updates(),
             downloads: Shares::of_downloads(),
-            tasks_of: Default::default(),
-            events_of: Default::default(),
+            last_found: Mutex::new(OrganizationId(worker.0)),
             are_tasks_next: AtomicBool::new(true),
             layers: Mutex::default(),
         }

@@ -1,23 +1,28 @@
 //! Runs apps until told to stop: what is due, what was asked for, what has come in.
 
 mod idle;
+mod ready;
 mod search;
 mod slots;
 mod tasks;
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use boxed::boxed;
+use service::pipeline::DueApp;
 use service::{Result, caller};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{interval, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use self::idle::POLL;
+use self::ready::Update;
 use self::search::{Found, What};
 use self::slots::{SlotKind, SlotPool};
 use crate::apps::Apps;
+use crate::delivery::Delivered;
 use crate::errors::log;
 
 /// How long a slot waits for a single call of an app before that goes on without it.
@@ -75,47 +80,49 @@ impl Apps {
         while !stop.is_cancelled() {
             tokio::select! {
                 () = stop.cancelled() => return,
-                () = floor.scheduler.until_room(duty == SlotKind::Any) => {}
+                () = floor.scheduler.until_room() => {}
             }
+            let mut changed = pin!(floor.scheduler.has_changed().notified());
+            changed.as_mut().enable();
             match self.find(duty, &floor).await {
                 Ok(Some(found)) => {
-                    if self.do_in_a_slot(found, &floor, &stop).await {
-                        continue;
-                    }
+                    self.do_in_a_slot(found, &floor, &stop).await;
+                    continue;
                 }
                 Ok(None) => {}
                 Err(error) => log(&error),
             }
             tokio::select! {
                 () = stop.cancelled() => {}
+                () = changed => {}
                 () = sleep(POLL) => {}
             }
         }
     }
 
-    /// Waits for the app; a slow one continues outside the slot. False: there was nothing to do.
-    async fn do_in_a_slot(&self, found: Found, floor: &SlotPool, stop: &CancellationToken) -> bool {
+    /// Waits for the app; a slow one continues outside the slot.
+    async fn do_in_a_slot(&self, found: Found, floor: &Arc<SlotPool>, stop: &CancellationToken) {
         let progress = found.permit.progress();
-        let (apps, stop) = (self.clone(), stop.clone());
+        let (apps, stop, slots) = (self.clone(), stop.clone(), floor.clone());
         let mut in_progress = InProgress(tokio::spawn(async move {
-            let done = apps.carry_through(&found, &stop).await;
+            let done = apps.carry_through(&found, &slots, &stop).await;
             if done.is_err() {
                 // It would fail again immediately. The organization waits for that, and the slot goes on.
                 found.permit.timed(sleep(POLL)).await;
             }
             done
         }));
-        while !progress.lasts(SLOT_WAIT) {
-            if let Ok(is_done) = timeout(SLOT_WAIT, in_progress.end()).await {
-                return is_done;
+        while !progress.lasts(SLOT_WAIT / 2) {
+            if timeout(SLOT_WAIT, in_progress.end()).await.is_ok() {
+                return;
             }
         }
+        progress.leave_slot();
         let mut aside = floor.aside();
         while aside.try_join_next().is_some() {}
         aside.spawn(async move {
             in_progress.end().await;
         });
-        true
     }
 
     async fn keep_up(self, stop: CancellationToken) {
@@ -151,20 +158,35 @@ impl Apps {
     /// Does one thing that is due, if there is one. Tests call this, and never wait.
     #[boxed]
     pub async fn step(&self) -> Result<bool> {
-        match self.find(SlotKind::Any, &SlotPool::new(self.core.slots)).await? {
-            Some(found) => self.carry_through(&found, &CancellationToken::new()).await,
+        let floor = SlotPool::new(self.core.slots);
+        match self.find(SlotKind::Any, &floor).await? {
+            Some(found) => self.carry_through(&found, &floor, &CancellationToken::new()).await,
             None => Ok(false),
         }
     }
 
     /// In the organization's turn at the database: if that takes long, others have theirs.
-    async fn carry_through(&self, found: &Found, stop: &CancellationToken) -> Result<bool> {
+    async fn carry_through(&self, found: &Found, floor: &SlotPool, stop: &CancellationToken) -> Result<bool> {
+        let Found { what, tenant, permit } = found;
         let work = async {
-            match found.what {
-                What::Task => Box::pin(self.do_task(found.organization, &found.permit)).await,
-                What::Events(id) => Box::pin(self.deliver(id, &found.permit, stop)).await,
+            match what {
+                What::Task => {
+                    let is_done = Box::pin(self.do_task(tenant.organization, permit)).await?;
+                    if is_done {
+                        floor.updates().push(Update::Tasks(*tenant));
+                    }
+                    Ok(is_done)
+                }
+                What::Events(app) => {
+                    let delivered = Box::pin(self.deliver(app.config, permit, stop)).await?;
+                    if let Delivered::Some(cursor) = delivered {
+                        let app = DueApp { cursor, ..app.clone() };
+                        floor.updates().push(Update::App(*tenant, app));
+                    }
+                    Ok(delivered != Delivered::ByOthers)
+                }
             }
         };
-        caller::on_behalf_of_organization(found.organization, work).await
+        caller::on_behalf_of_organization(tenant.organization, work).await
     }
 }

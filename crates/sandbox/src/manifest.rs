@@ -60,9 +60,24 @@ fn parse(text: &str) -> Result<Map<String, Value>, Fault> {
         return Err(Fault::in_file(FILE, message));
     }
     match serde_json::from_str(text) {
+        Ok(value) if has_null_character(&value) => {
+            Err(Fault::in_file(FILE, "texts in it cannot contain null characters"))
+        }
         Ok(Value::Object(fields)) => Ok(fields),
         Ok(_) => Err(Fault::at(FILE, (1, 1), "this must be a JSON object")),
         Err(error) => Err(invalid(&error)),
+    }
+}
+
+/// Not every database can store them.
+fn has_null_character(value: &Value) -> bool {
+    match value {
+        Value::String(text) => text.contains('\0'),
+        Value::Array(items) => items.iter().any(has_null_character),
+        Value::Object(fields) => fields
+            .iter()
+            .any(|(key, value)| key.contains('\0') || has_null_character(value)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => false,
     }
 }
 

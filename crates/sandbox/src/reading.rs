@@ -54,10 +54,13 @@ impl Capabilities {
         self.methods.len() + self.scheduled_tasks.len() + self.jobs.len()
     }
 
+    pub(crate) fn names(&self) -> impl Iterator<Item = &String> {
+        [&self.methods, &self.scheduled_tasks, &self.jobs].into_iter().flatten()
+    }
+
     /// Whether the names are as long as an app may have them. It can say others when it runs than when it was read.
     pub(crate) fn checked(self) -> Result<Self, Failure> {
-        let names = [&self.methods, &self.scheduled_tasks, &self.jobs].into_iter().flatten();
-        if names.map(String::len).sum::<usize>() > MAX_NAMES {
+        if self.names().map(String::len).sum::<usize>() > MAX_NAMES {
             return Err(Failure::LongNames { limit: MAX_NAMES });
         }
         Ok(self)

@@ -37,6 +37,8 @@ pub(super) struct Batch<'a> {
     pub(super) cursor: Cursor,
     /// For whoever writes down how far it has got.
     tell: watch::Sender<Cursor>,
+    /// Whether it ends before the last event.
+    pub(super) has_more: bool,
     pub(super) failures: i64,
     pub(super) error: Option<String>,
     /// Where it would go on if the event that has to wait were given up.
@@ -75,6 +77,7 @@ impl<'a> Batch<'a> {
             job,
             cursor: job.cursor(),
             tell,
+            has_more: true,
             failures: job.runnable.config.failures,
             error: None,
             beyond: None,
@@ -102,6 +105,7 @@ impl<'a> Batch<'a> {
                 return Ok(stop);
             }
             if read.is_end {
+                self.has_more = false;
                 break;
             }
         }

@@ -1,23 +1,23 @@
-//! How much each person has in progress, now and on average: a fair share is one of time, however short the turns are.
+//! How much somebody has in progress, now and on average: shares are of time, however short the turns are.
 
 use std::collections::HashMap;
+use std::hash::Hash;
 use std::time::{Duration, Instant};
 
-use service::Person;
-
-/// What somebody had in progress counts so long, less and less. Longer than a round takes: otherwise whoever has just had a turn seems to have much.
+/// What somebody had in progress counts so long, less and less. Longer than a round of turns takes: otherwise whoever has just had one seems to
+/// have much.
 const AVERAGED_OVER: Duration = Duration::from_secs(20);
-/// Less on average is nothing.
-const NEGLIGIBLE: f64 = 0.000_001;
-const TYPICAL_EVERY: Duration = Duration::from_millis(50);
+/// Less on average is nothing, and forgotten: what was in progress for a millisecond is remembered for half a minute.
+const NEGLIGIBLE: f64 = 0.000_01;
+const TIDY_EVERY: Duration = Duration::from_secs(1);
 
-/// The loads of all persons.
-#[derive(Debug, Default)]
-pub(super) struct Loads {
-    of: HashMap<Person, Load>,
-    typical: f64,
-    typical_on_average: f64,
-    typical_at: Option<Instant>,
+/// The loads of all persons, or of all organizations.
+#[derive(Debug)]
+pub(super) struct Loads<K> {
+    of: HashMap<K, Load>,
+    /// How many have most of what is in progress.
+    count: f64,
+    tidied: Option<Instant>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -36,65 +36,71 @@ impl Load {
     }
 }
 
-impl Loads {
-    pub(super) fn begin(&mut self, person: Person, now: Instant) {
-        self.change(person, now, |count| count + 1);
+impl<K> Default for Loads<K> {
+    fn default() -> Self {
+        Self {
+            of: HashMap::new(),
+            count: 1.0,
+            tidied: None,
+        }
+    }
+}
+
+impl<K: Copy + Eq + Hash> Loads<K> {
+    pub(super) fn begin(&mut self, key: K, now: Instant) {
+        self.change(key, now, |load| load.in_progress += 1);
     }
 
-    pub(super) fn end(&mut self, person: Person, now: Instant) {
-        self.change(person, now, |count| count.saturating_sub(1));
+    pub(super) fn end(&mut self, key: K, now: Instant) {
+        self.change(key, now, |load| load.in_progress = load.in_progress.saturating_sub(1));
     }
 
-    fn change(&mut self, person: Person, now: Instant, change: impl Fn(u32) -> u32) {
-        let load = self.of.entry(person).or_insert(Load {
+    /// As if something had been in progress for so long.
+    pub(super) fn add(&mut self, key: K, time: Duration, now: Instant) {
+        self.change(key, now, |load| load.average += time.div_duration_f64(AVERAGED_OVER));
+    }
+
+    fn change(&mut self, key: K, now: Instant, change: impl Fn(&mut Load)) {
+        let load = self.of.entry(key).or_insert(Load {
             in_progress: 0,
             average: 0.0,
             since: now,
         });
-        *load = Load {
-            in_progress: change(load.in_progress),
-            average: load.average(now),
-            since: now,
-        };
+        (load.average, load.since) = (load.average(now), now);
+        change(load);
         self.tidy(now);
     }
 
-    pub(super) fn in_progress(&self, person: Person) -> u32 {
-        self.of.get(&person).map_or(0, |load| load.in_progress)
+    /// How much it has in progress.
+    pub(super) fn in_progress(&self, key: K) -> u32 {
+        self.of.get(&key).map_or(0, |load| load.in_progress)
     }
 
-    /// How many persons had something in progress lately.
-    pub(super) fn count(&self) -> usize {
+    /// What it has in progress, and what it had on average: whoever begins much at once has it, although not on average yet.
+    pub(super) fn load(&self, key: K, now: Instant) -> f64 {
+        let load = self.of.get(&key);
+        load.map_or(0.0, |load| f64::from(load.in_progress) + load.average(now))
+    }
+
+    /// How many had something in progress lately.
+    pub(super) fn len(&self) -> usize {
         self.of.len()
     }
 
-    /// Half of what is typical at most, both now and on average: whoever begins much at once has it, although not on average yet.
-    pub(super) fn is_little(&self, person: Person, now: Instant) -> bool {
-        let average = self.of.get(&person).map_or(0.0, |load| load.average(now));
-        2.0 * average <= self.typical_on_average && 2.0 * f64::from(self.in_progress(person)) <= self.typical
-    }
-
-    /// Whether somebody who goes on like this all the time has half of what is typical at most.
-    pub(super) fn stays_little(&self, person: Person) -> bool {
-        2.0 * f64::from(self.in_progress(person)) <= self.typical_on_average
+    /// How many have most of what is in progress: those who have next to nothing do not count, however many they are.
+    pub(super) fn effective_count(&self) -> f64 {
+        self.count
     }
 
     fn tidy(&mut self, now: Instant) {
-        let is_recent = |at: Instant| now.saturating_duration_since(at) < TYPICAL_EVERY;
-        if self.typical_at.is_some_and(is_recent) {
-            return;
+        let is_recent = |at: Instant| now.saturating_duration_since(at) < TIDY_EVERY;
+        if !self.tidied.is_some_and(is_recent) {
+            self.tidied = Some(now);
+            self.of
+                .retain(|_, load| load.in_progress > 0 || load.average(now) > NEGLIGIBLE);
+            let loads = self.of.keys().map(|key| self.load(*key, now));
+            let (sum, squares) = loads.fold((0.0, 0.0), |(sum, squares), load| (sum + load, squares + load * load));
+            self.count = if squares > 0.0 { sum * sum / squares } else { 1.0 };
         }
-        self.typical_at = Some(now);
-        self.of
-            .retain(|_, load| load.in_progress > 0 || load.average(now) > NEGLIGIBLE);
-        self.typical = typical(self.of.values().map(|load| load.in_progress.into()));
-        self.typical_on_average = typical(self.of.values().map(|load| load.average(now)));
     }
-}
-
-/// The load that most of what is in progress is part of: that of persons who have much counts more, and those who have next to nothing do not make it
-/// less, however many they are.
-fn typical(loads: impl Iterator<Item = f64>) -> f64 {
-    let (sum, squares) = loads.fold((0.0, 0.0), |(sum, squares), load| (sum + load, squares + load * load));
-    if sum > 0.0 { squares / sum } else { 0.0 }
 }

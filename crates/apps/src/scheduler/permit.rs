@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use tokio_util::sync::CancellationToken;
 
-use super::state::{SLOW_AFTER, Shared};
+use super::state::Shared;
 
 /// Something that is in progress. Dropped, it is over.
 #[derive(Debug)]
@@ -33,17 +33,18 @@ impl Permit {
 
     /// From now on the app is waited for.
     pub(crate) fn begin_call(&self) {
-        self.shared.state().begin_call(self.number, Instant::now());
+        self.begin_start();
+        self.begin_batch();
     }
 
     /// From now on its start is waited for. It counts together with the first call, but not as part of the turn.
     pub(crate) fn begin_start(&self) {
-        self.shared.state().begin_start(self.number, Instant::now());
+        self.shared.state().begin_waiting(self.number, Instant::now());
     }
 
     /// The app has started: what it does from now on is its turn.
     pub(crate) fn begin_batch(&self) {
-        self.shared.state().begin_batch(self.number, Instant::now());
+        self.shared.state().begin_turn(self.number, Instant::now());
     }
 
     pub(crate) fn end_call(&self) {
@@ -95,12 +96,13 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// Whether it has been at the same call for so long, or has had its share.
+    /// Whether it has been at the same call for so long, or has had its slot for long.
     pub(crate) fn lasts(&self, time: Duration) -> bool {
-        let state = self.shared.state();
-        state.running.get(&self.number).is_none_or(|one| {
-            let is_waiting = one.calling_since.is_some_and(|since| since.elapsed() >= time);
-            is_waiting || one.begun.elapsed() >= SLOW_AFTER
-        })
+        self.shared.state().lasts(self.number, time, Instant::now())
+    }
+
+    /// It goes on without its slot.
+    pub(crate) fn leave_slot(&self) {
+        self.shared.state().leave_slot(self.number, Instant::now());
     }
 }

@@ -1,13 +1,15 @@
 //! Whether something more may begin, and whether it takes the permit of something slow.
 
+use std::collections::HashMap;
 use std::time::Instant;
 
-use service::{OrganizationId, Tenant};
+use service::{Person, Tenant};
 
-use super::speed_class::{SLOWEST, SpeedClass, Work};
-use super::state::{Running, State};
+use super::Work;
+use super::state::{Running, SLOW_AFTER, State};
 
 /// Whether something may begin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Room {
     Free,
     /// If this is preempted.
@@ -16,109 +18,83 @@ pub(super) enum Room {
 
 impl State {
     pub(super) fn room(&self, tenant: Tenant, work: Work, now: Instant) -> Option<Room> {
-        let organization = tenant.organization;
-        let half = self.most / 2;
-        let all = self.shared().count();
-        let count = |is_so: &dyn Fn(&Running) -> bool| self.shared().filter(|(_, one)| is_so(one)).count();
-        let of_organization = self.shared().filter(|(_, one)| one.tenant.organization == organization);
-        if of_organization.count() >= self.most_of_one {
+        if !self.organization_may_begin(tenant, work) {
             return None;
         }
-        let standing = self.standing(organization, now);
-        let is_task = work == Work::Task;
-        if is_task && count(&|one| one.work == Work::Task) >= half {
-            return if standing.is_slow() {
-                self.preempt_slower(organization, standing, now, |one| one.work == Work::Task)
-            } else {
-                self.preemptible(now, half / 2, |one| one.work == Work::Task)
-            };
+        let slow = || self.slow(now).count();
+        if self.is_known_as_slow(tenant.organization, now) && slow() >= self.most_slow() {
+            return self.preemptible(tenant.person(), now).map(Room::InsteadOf);
         }
-        let free = |most: usize| (all < most).then_some(Room::Free);
-        match standing {
-            SpeedClass::Quick => free(self.most).or_else(|| self.preempt_slow(now)),
-            SpeedClass::New => {
-                let new = count(&|one| one.standing == SpeedClass::New && !one.is_slow(now));
-                // An idle organization does not wait for fast ones that are always busy.
-                let is_idle = self.is_idle(organization, now);
-                let kept = if is_idle { 0 } else { self.kept_for_quick() };
-                let room = || free(self.most - kept).or_else(|| self.preempt_slow(now));
-                (new < half).then(room).flatten()
-            }
-            SpeedClass::Slow | SpeedClass::Slower | SpeedClass::Slowest => {
-                let slow = self.slow_count(now);
-                let room = (slow < self.most_of_slow(standing)).then(|| free(self.most_with_slow()));
-                room.flatten()
-                    .or_else(|| self.preempt_slower(organization, standing, now, |_| true))
-            }
+        let has_none = self.permits.in_progress(tenant.person()) == 0;
+        // Whoever has nothing in progress does not wait for those who have something.
+        let kept = if has_none { 0 } else { self.kept() };
+        if self.running.len() < self.most - kept {
+            return Some(Room::Free);
         }
+        // Of those that were not known as slow, too many can be at the same time.
+        let last = (slow() > self.most_slow()).then(|| self.last_of_most(now)).flatten();
+        last.map(|(_, number)| Room::InsteadOf(number))
     }
 
-    fn slow_count(&self, now: Instant) -> usize {
-        let slow = |one: &Running| one.standing.is_slow() || one.is_slow(now);
-        self.shared().filter(|(_, one)| slow(one)).count()
+    /// The others are for those who are quick: these are soon there for somebody else.
+    fn most_slow(&self) -> usize {
+        (self.most / 2).max(1)
     }
 
-    /// With this many in progress, nobody who is slow begins.
-    fn most_with_slow(&self) -> usize {
-        self.most - self.most / 4
-    }
-
-    /// Whether the slowest may begin beside the others.
-    pub(super) fn has_room_for_slowest(&self, now: Instant) -> bool {
-        self.slow_count(now) < self.most_of_slow(SpeedClass::Slowest) && self.shared().count() < self.most_with_slow()
-    }
-
-    /// Half of all permits; a few of these are for those who are less slow.
-    fn most_of_slow(&self, standing: SpeedClass) -> usize {
-        let kept = match standing {
-            SpeedClass::Slowest => 2 * self.most / 14,
-            SpeedClass::Slower => self.most / 14,
-            _ => 0,
-        };
-        (self.most / 2).saturating_sub(kept).max(1)
-    }
-
-    /// What has lasted longest of organizations that are slower than this one. Equals do not end each other's: nobody would get done.
-    fn preempt_slower(
-        &self,
-        organization: OrganizationId,
-        standing: SpeedClass,
-        now: Instant,
-        is_meant: impl Fn(&Running) -> bool,
-    ) -> Option<Room> {
-        let is_slower = |one: &Running| one.tenant.organization != organization && one.lasts(now) >= SLOWEST;
-        let slower = self.shared().filter(|(_, one)| is_meant(one) && is_slower(one));
-        let oldest = slower.min_by_key(|(_, one)| one.calling_since);
-        let oldest = oldest.filter(|_| standing < SpeedClass::Slowest);
-        oldest.map(|(number, _)| Room::InsteadOf(*number))
-    }
-
-    /// How many permits only those get who are known to be quick.
-    pub(super) fn kept_for_quick(&self) -> usize {
+    /// So many permits are for those who have nothing in progress.
+    pub(super) fn kept(&self) -> usize {
         (self.most / 8).max(1)
     }
 
-    fn preempt_slow(&self, now: Instant) -> Option<Room> {
-        self.preemptible(now, self.most / 3, |_| true)
+    /// An organization has so many permits at most, of which one is for events.
+    fn organization_may_begin(&self, tenant: Tenant, work: Work) -> bool {
+        let of_organization = || {
+            let all = self.running.values();
+            all.filter(|one| one.tenant.organization == tenant.organization)
+        };
+        let tasks = of_organization().filter(|one| one.work == Work::Task).count();
+        let most_tasks = (self.most_of_one - 1).max(1);
+        of_organization().count() < self.most_of_one && (work == Work::Events || tasks < most_tasks)
     }
 
-    /// The oldest of the slow ones, if there are more of them than may keep their permits.
-    fn preemptible(&self, now: Instant, most: usize, is_meant: impl Fn(&Running) -> bool) -> Option<Room> {
-        let is_slow = |one: &Running| is_meant(one) && one.is_slow(now);
-        let slow = || self.shared().filter(|(_, one)| is_slow(one));
-        if slow().count() <= most {
-            return None;
+    /// What is preempted for somebody else who is slow: nothing, if they would have more slow calls than the other one then.
+    fn preemptible(&self, person: Person, now: Instant) -> Option<u64> {
+        let own = self.slow(now).filter(|(_, one)| one.tenant.person() == person).count();
+        let last = self.last_of_most(now);
+        last.filter(|(most, _)| *most >= own + 2).map(|(_, number)| number)
+    }
+
+    /// Of the person who has most slow calls the one that began last, so that the others get done; and how many these are.
+    fn last_of_most(&self, now: Instant) -> Option<(usize, u64)> {
+        let mut of_persons: HashMap<Person, (usize, Instant, u64)> = HashMap::new();
+        let calls = self.slow(now).filter(|(_, one)| one.is_slow(now));
+        for (number, one) in calls {
+            let since = one.calling_since.unwrap_or(now);
+            let (count, last, last_number) = of_persons.entry(one.tenant.person()).or_insert((0, since, *number));
+            *count += 1;
+            (*last, *last_number) = (since, *number).max((*last, *last_number));
         }
-        let oldest = slow().min_by_key(|(_, one)| one.calling_since);
-        oldest.map(|(number, _)| Room::InsteadOf(*number))
+        let most = of_persons.into_values().max();
+        most.map(|(count, _, number)| (count, number))
     }
 
-    pub(super) fn has_much_room(&self) -> bool {
-        self.shared().count() < self.most / 2
+    /// What is slow, or may become so any time.
+    fn slow(&self, now: Instant) -> impl Iterator<Item = (&u64, &Running)> {
+        self.running
+            .iter()
+            .filter(move |(_, one)| one.was_slow || one.is_slow(now))
     }
 
-    /// Whether somebody who is quick could begin.
+    /// Whether somebody who has nothing in progress could begin.
     pub(super) fn has_any_room(&self, now: Instant) -> bool {
-        self.shared().count() < self.most || self.preempt_slow(now).is_some()
+        self.running.len() < self.most || self.slow(now).count() > self.most_slow()
+    }
+}
+
+impl Running {
+    /// Whether the call that it is at lasts so long that others need not wait for it.
+    pub(super) fn is_slow(&self, now: Instant) -> bool {
+        let since = self.calling_since;
+        since.is_some_and(|since| now.saturating_duration_since(since) >= SLOW_AFTER)
     }
 }

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
 use service::pipeline::Cursor;
-use service::{AppConfigId, OrganizationId, TeamId, Time};
+use service::{AppConfigId, TeamId, Time};
 
 /// How often it is looked for something to do.
 pub(super) const POLL: Duration = Duration::from_secs(1);
@@ -13,7 +13,7 @@ pub(super) const POLL: Duration = Duration::from_secs(1);
 const MAX_PAUSE: Duration = Duration::from_secs(5);
 /// A pause that ended this long ago belongs to a configuration that is no longer checked.
 const FORGOTTEN: Duration = Duration::from_mins(1);
-/// How long one look over all configurations waits for what cannot be read. The next look begins with other organizations.
+/// How long one look waits for what cannot be read. The next look goes on with others.
 const MAX_FAILING: Duration = Duration::from_secs(2);
 /// How often it is logged that the events of a team cannot be read, and of how many teams.
 const LOG_EVERY: Duration = Duration::from_mins(1);
@@ -58,10 +58,9 @@ pub(super) struct Quiet {
     since: HashMap<TeamId, Time>,
     /// Those who have been handed something stand behind it.
     cursors: HashSet<(TeamId, Time, i64)>,
-    /// Whose events could not be read, how long that took in all, and which organization was the last.
+    /// Whose events could not be read, and how long that took in one look.
     failed: HashSet<TeamId>,
     failing: Duration,
-    last_failed: Option<OrganizationId>,
 }
 
 impl Quiet {
@@ -72,15 +71,19 @@ impl Quiet {
             || self.failed.contains(&team)
     }
 
-    pub(super) fn note_failure(&mut self, organization: OrganizationId, team: TeamId, took: Duration) {
-        self.failed.insert(team);
-        self.failing += took;
-        self.last_failed = Some(organization);
+    /// Another look begins.
+    pub(super) fn begin(&mut self) {
+        self.failing = Duration::ZERO;
     }
 
-    /// The organization at which the look ends, because it has taken too long.
-    pub(super) fn failed_for_long(&self) -> Option<OrganizationId> {
-        self.last_failed.filter(|_| self.failing >= MAX_FAILING)
+    pub(super) fn note_failure(&mut self, team: TeamId, took: Duration) {
+        self.failed.insert(team);
+        self.failing += took;
+    }
+
+    /// Whether the look ends, because it has taken too long.
+    pub(super) fn has_failed_for_long(&self) -> bool {
+        self.failing >= MAX_FAILING
     }
 
     pub(super) fn note(&mut self, team: TeamId, cursor: &Cursor) {
@@ -137,12 +140,13 @@ mod tests {
             until: Time::UNIX_EPOCH,
             count: 0,
         };
-        let [first, second] = [1, 2].map(|number| OrganizationId(uuid::Uuid::from_u128(number)));
-        quiet.note_failure(first, team, MAX_FAILING / 2);
+        quiet.note_failure(team, MAX_FAILING / 2);
         assert!(quiet.has(team, &cursor) && !quiet.has(other, &cursor));
-        assert_eq!(quiet.failed_for_long(), None);
-        quiet.note_failure(second, other, MAX_FAILING / 2);
-        assert_eq!(quiet.failed_for_long(), Some(second));
+        assert!(!quiet.has_failed_for_long());
+        quiet.note_failure(other, MAX_FAILING / 2);
+        assert!(quiet.has_failed_for_long());
+        quiet.begin();
+        assert!(!quiet.has_failed_for_long() && quiet.has(team, &cursor));
     }
 
     #[test]

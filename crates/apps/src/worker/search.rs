@@ -1,191 +1,131 @@
 //! Looks for something to do: a task that is due, or a configuration for which events have come in.
 
+use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use service::pipeline::{DueAfter, DueApp};
-use service::{AppConfigId, OrganizationId, Result};
+use service::{OrganizationId, Result, Tenant};
 
-use super::idle::{Pauses, Quiet};
+use super::ready::Ready;
 use super::slots::{SlotKind, SlotPool};
 use crate::apps::Apps;
 use crate::errors::log_unreadable;
-use crate::scheduler::{Look, Pass, Permit, Work};
+use crate::scheduler::{Permit, Work};
 
-/// Configurations that are looked at together.
+/// Configurations that are read together.
 const PAGE: i64 = 500;
 
 /// Something to do for an organization, and the permit for it.
 pub(super) struct Found {
     pub(super) what: What,
-    pub(super) organization: OrganizationId,
+    pub(super) tenant: Tenant,
     pub(super) permit: Permit,
 }
 
 pub(super) enum What {
     Task,
-    Events(AppConfigId),
+    Events(DueApp),
 }
 
 impl Apps {
-    /// Organizations that were idle, or have waited long, come first; under contention, fast ones come before slow ones. Tasks and
-    /// events alternate, so that neither starves the other.
-    pub(super) async fn find(&self, duty: SlotKind, floor: &SlotPool) -> Result<Option<Found>> {
-        let takes_tasks = duty == SlotKind::Any;
-        let are_tasks_first = takes_tasks && self.core.are_tasks_next.fetch_xor(true, Ordering::Relaxed);
-        let scheduler = &floor.scheduler;
-        if let Some(pass) = scheduler.first_pass(takes_tasks, Instant::now())
-            && let Some(found) = self.look(pass, (takes_tasks, are_tasks_first), floor).await?
-        {
-            return Ok(Some(found));
+    /// What is done next, by the shares of those who wait. One slot looks at a time. An organization's tasks and events alternate.
+    pub(super) async fn find(&self, kind: SlotKind, floor: &SlotPool) -> Result<Option<Found>> {
+        let are_tasks_first = self.core.are_tasks_next.fetch_xor(true, Ordering::Relaxed);
+        let mut ready = floor.ready.lock().await;
+        if ready.is_old(Instant::now()) {
+            self.read_waiting(&mut ready).await?;
         }
-        for &pass in scheduler.passes(takes_tasks, Instant::now()) {
-            if let Some(found) = self.look(pass, (takes_tasks, are_tasks_first), floor).await? {
-                return Ok(Some(found));
+        floor.updates().drain(..).for_each(|update| ready.update(update));
+        ready.quiet.begin();
+        loop {
+            let waiting = ready.iter(kind, self.last_found(), are_tasks_first);
+            let Some((tenant, work)) = floor.scheduler.first(waiting, Instant::now()) else {
+                return Ok(None);
+            };
+            self.note_found(tenant);
+            let found = match work {
+                Work::Task => {
+                    ready.take_task(tenant.organization);
+                    Some(What::Task)
+                }
+                Work::Events => self.events_of(tenant, &mut ready, floor).await?,
+            };
+            if let Some(what) = found
+                && let Some(permit) = floor.scheduler.begin(tenant, work, Instant::now())
+            {
+                return Ok(Some(Found { what, tenant, permit }));
             }
-        }
-        Ok(None)
-    }
-
-    async fn look(&self, pass: Pass, tasks: (bool, bool), floor: &SlotPool) -> Result<Option<Found>> {
-        let mut took = Duration::ZERO;
-        let (takes_tasks, are_tasks_first) = tasks;
-        let look = Look { pass, takes_tasks };
-        let found = self.find_in(look, are_tasks_first, floor, &mut took).await;
-        // Also if it failed: it would again.
-        let has_found = matches!(found, Ok(Some(_)));
-        floor
-            .scheduler
-            .note_look(takes_tasks, pass, has_found, took, Instant::now());
-        found
-    }
-
-    async fn find_in(
-        &self,
-        look: Look,
-        are_tasks_first: bool,
-        floor: &SlotPool,
-        took: &mut Duration,
-    ) -> Result<Option<Found>> {
-        if are_tasks_first && let Some(found) = self.find_task(look, floor).await? {
-            return Ok(Some(found));
-        }
-        if let Some(found) = self.find_events(look, floor, took).await? {
-            return Ok(Some(found));
-        }
-        if look.takes_tasks && !are_tasks_first {
-            return self.find_task(look, floor).await;
-        }
-        Ok(None)
-    }
-
-    async fn find_task(&self, look: Look, floor: &SlotPool) -> Result<Option<Found>> {
-        let core = &self.core;
-        let mut permit = None;
-        let mut begin = |tenant| {
-            permit = floor.scheduler.begin(look, tenant, Work::Task, Instant::now());
-            permit.is_some()
-        };
-        let rotation = &core.tasks_of[look.pass.number()];
-        let next = core.service.next_for_app_tasks(rotation, &mut begin).await?;
-        Ok(next.zip(permit).map(|(organization, permit)| Found {
-            what: What::Task,
-            organization,
-            permit,
-        }))
-    }
-
-    /// A configuration for which something has come in. One slot looks at a time; the others wait for what it finds, and that is not
-    /// part of what their looks take.
-    async fn find_events(&self, look: Look, floor: &SlotPool, took: &mut Duration) -> Result<Option<Found>> {
-        let mut pauses = floor.pauses.lock().await;
-        let begun = Instant::now();
-        let found = self.find_events_in_turn(look, floor, &mut pauses).await;
-        *took = begun.elapsed();
-        found
-    }
-
-    async fn find_events_in_turn(&self, look: Look, floor: &SlotPool, pauses: &mut Pauses) -> Result<Option<Found>> {
-        pauses.tidy(Instant::now());
-        let mut quiet = Quiet::default();
-        let mut round = self.core.events_of[look.pass.number()].take().await;
-        for start in round.starts() {
-            let found = self
-                .find_after(DueAfter::all_of(start), look, floor, (&mut *pauses, &mut quiet))
-                .await?;
-            if let Some(found) = found {
-                round.served(found.organization);
-                return Ok(Some(found));
-            }
-            if let Some(organization) = quiet.failed_for_long() {
-                // The next look begins behind it.
-                round.served(organization);
+            if ready.quiet.has_failed_for_long() {
                 return Ok(None);
             }
         }
-        Ok(None)
     }
 
-    async fn find_after(
-        &self,
-        mut after: DueAfter,
-        look: Look,
-        floor: &SlotPool,
-        (pauses, quiet): (&mut Pauses, &mut Quiet),
-    ) -> Result<Option<Found>> {
+    fn last_found(&self) -> OrganizationId {
+        *self.core.last_found.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn note_found(&self, tenant: Tenant) {
+        *self.core.last_found.lock().unwrap_or_else(PoisonError::into_inner) = tenant.organization;
+    }
+
+    /// Everything that waits, but for what had no events a moment ago.
+    async fn read_waiting(&self, ready: &mut Ready) -> Result<()> {
+        let service = &self.core.service;
+        ready.begin(Instant::now());
+        for organization in service.organizations_with_due_tasks().await? {
+            ready.add_tasks(service.tenant(organization).await?);
+        }
+        let mut after = DueAfter::START;
         loop {
-            let due = self.core.service.due_apps(&after, PAGE).await?;
-            let Some(last) = due.last() else { return Ok(None) };
+            let due = service.due_apps(&after, PAGE).await?;
+            let Some(last) = due.last() else { break };
             after = DueAfter::this(last);
-            for one in due {
-                if quiet.failed_for_long().is_some() {
-                    return Ok(None);
-                }
-                if let Some(permit) = self.look_at(&one, look, floor, (pauses, quiet)).await? {
-                    return Ok(Some(Found {
-                        what: What::Events(one.config),
-                        organization: one.organization,
-                        permit,
-                    }));
+            let now = Instant::now();
+            for app in due {
+                if ready.pauses.is_over(app.config, now) {
+                    ready.add_app(service.tenant(app.organization).await?, app);
                 }
             }
         }
+        ready.end(Instant::now());
+        Ok(())
     }
 
-    /// A permit for its events, if it has any and may begin.
-    async fn look_at(
-        &self,
-        one: &DueApp,
-        look: Look,
-        floor: &SlotPool,
-        (pauses, quiet): (&mut Pauses, &mut Quiet),
-    ) -> Result<Option<Permit>> {
-        if !pauses.is_over(one.config, Instant::now()) {
+    /// The configuration that has waited longest, if it has any events. To look for them is part of what the organization takes.
+    async fn events_of(&self, tenant: Tenant, ready: &mut Ready, floor: &SlotPool) -> Result<Option<What>> {
+        let Some(app) = ready.take_app(tenant.organization) else {
+            return Ok(None);
+        };
+        if ready.quiet.has(app.team, &app.cursor) {
+            ready.pauses.lengthen(app.config, Instant::now());
             return Ok(None);
         }
-        let tenant = self.core.service.tenant(one.organization).await?;
-        let scheduler = &floor.scheduler;
-        if !scheduler.may_begin(look, tenant, Work::Events, Instant::now()) {
-            return Ok(None);
+        let begun = Instant::now();
+        let has_events = self.look_for_events(&app, ready, floor).await;
+        let now = Instant::now();
+        floor
+            .scheduler
+            .note_search(tenant, now.saturating_duration_since(begun), now);
+        if has_events {
+            ready.pauses.end(app.config);
+            return Ok(Some(What::Events(app)));
         }
-        if quiet.has(one.team, &one.cursor) || !self.look_for_events(one, floor, quiet).await {
-            pauses.lengthen(one.config, Instant::now());
-            return Ok(None);
-        }
-        pauses.end(one.config);
-        Ok(scheduler.begin(look, tenant, Work::Events, Instant::now()))
+        ready.pauses.lengthen(app.config, now);
+        Ok(None)
     }
 
     /// Whether it has any, as far as that can be read. Where it cannot, the other teams are looked at all the same.
-    async fn look_for_events(&self, one: &DueApp, floor: &SlotPool, quiet: &mut Quiet) -> bool {
+    async fn look_for_events(&self, app: &DueApp, ready: &mut Ready, floor: &SlotPool) -> bool {
         let begun = Instant::now();
-        match self.has_events(one.team, &one.cursor).await {
+        match self.has_events(app.team, &app.cursor).await {
             Ok(true) => return true,
-            Ok(false) => quiet.note(one.team, &one.cursor),
+            Ok(false) => ready.quiet.note(app.team, &app.cursor),
             Err(error) => {
-                quiet.note_failure(one.organization, one.team, begun.elapsed());
-                if floor.failures().is_to_log(one.team, Instant::now()) {
-                    log_unreadable(one.team, &error);
+                ready.quiet.note_failure(app.team, begun.elapsed());
+                if floor.failures().is_to_log(app.team, Instant::now()) {
+                    log_unreadable(app.team, &error);
                 }
             }
         }

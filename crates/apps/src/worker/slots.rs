@@ -5,7 +5,8 @@ use std::sync::{MutexGuard, PoisonError};
 use tokio::sync::Mutex;
 use tokio::task::JoinSet;
 
-use super::idle::{Failures, Pauses};
+use super::idle::Failures;
+use super::ready::{Ready, Update};
 use crate::scheduler::Scheduler;
 
 /// Of so many slots one is kept for events.
@@ -30,7 +31,8 @@ impl SlotKind {
 /// What the slots of a process share.
 #[derive(Debug)]
 pub(super) struct SlotPool {
-    pub(super) pauses: Mutex<Pauses>,
+    pub(super) ready: Mutex<Ready>,
+    updates: std::sync::Mutex<Vec<Update>>,
     failures: std::sync::Mutex<Failures>,
     pub(super) scheduler: Scheduler,
     /// What goes on without a slot.
@@ -40,7 +42,8 @@ pub(super) struct SlotPool {
 impl SlotPool {
     pub(super) fn new(slots: usize) -> Self {
         Self {
-            pauses: Mutex::default(),
+            ready: Mutex::default(),
+            updates: std::sync::Mutex::default(),
             failures: std::sync::Mutex::default(),
             scheduler: Scheduler::new(slots),
             aside: std::sync::Mutex::default(),
@@ -49,6 +52,11 @@ impl SlotPool {
 
     pub(super) fn aside(&self) -> MutexGuard<'_, JoinSet<()>> {
         self.aside.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What is to be added to what waits.
+    pub(super) fn updates(&self) -> MutexGuard<'_, Vec<Update>> {
+        self.updates.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn failures(&self) -> MutexGuard<'_, Failures> {

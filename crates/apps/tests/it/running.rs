@@ -451,19 +451,6 @@ on_both! {
         assert_eq!(kit.database.column::<i64>("SELECT count(*) FROM pipeline_task").await, [0]);
     }
 
-    async fn a_job_whose_name_cannot_be_stored_is_refused(kit: Kit) {
-        let code = r"
-            const name = 'a\u0000b'
-            export async function onEvent(event, { jobs }) { await jobs[name]({}).runNow() }
-            export const jobs = { [name]: () => {} }
-        ";
-        let config = run(&kit, "pipeline_destinations", code, json!({})).await;
-        happen(&kit, &["x"]).await;
-        kit.run_apps().await;
-        let lines = logged(&kit, &config).await;
-        assert!(lines.iter().any(|line| line.contains("names of jobs have no null characters")), "{lines:?}");
-    }
-
     async fn while_a_layer_of_the_sandbox_is_missing_that_must_be_there_events_wait(kit: Kit) {
         let receiver = Receiver::start();
         let config = run(&kit, "pipeline_destinations", HOOK, json!({ "url": receiver.url() })).await;

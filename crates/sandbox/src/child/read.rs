@@ -38,6 +38,15 @@ fn reading(files: &Files, app: &App<'_>) -> Result<Reading, Fault> {
         let message = format!("an app can have at most {MAX_VALUES} metrics, methods and jobs");
         return Err(refused(message));
     }
+    if metrics
+        .keys()
+        .chain(capabilities.names())
+        .any(|name| name.contains('\0'))
+    {
+        return Err(refused(
+            "names of metrics, methods and jobs cannot contain null characters".to_owned(),
+        ));
+    }
     if let Some((name, _)) = metrics
         .iter()
         .find(|(_, kind)| !KINDS_OF_METRICS.contains(&kind.as_str()))

@@ -104,6 +104,28 @@ async fn an_app_that_says_very_much_of_itself_is_refused() {
     }
 }
 
+/// Not every database can store them.
+#[tokio::test]
+async fn names_with_null_characters_are_refused() {
+    for code in [
+        "exports.jobs = { 'a\\0b': () => {} }",
+        "exports.metrics = { 'a\\0b': 'sum' }",
+    ] {
+        let said = refusal([("index.js", code)]).await;
+        assert_eq!(
+            said,
+            "index.js: names of metrics, methods and jobs cannot contain null characters"
+        );
+    }
+    for manifest in [
+        "{ \"name\": \"a\\u0000b\" }",
+        "{ \"publicJobs\": { \"a\\u0000b\": {} } }",
+    ] {
+        let said = refusal([("plugin.json", manifest)]).await;
+        assert_eq!(said, "plugin.json: texts in it cannot contain null characters");
+    }
+}
+
 #[tokio::test]
 async fn an_unknown_kind_of_metric_is_refused() {
     let said = refusal([("index.js", "exports.metrics = { sent: 'average' }")]).await;

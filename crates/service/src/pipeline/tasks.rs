@@ -12,8 +12,6 @@ use crate::clock::Time;
 use crate::error::{Error, Result};
 use crate::id::{AppTaskId, OrganizationId, WorkerId};
 use crate::lease::{Backoff, Lease};
-use crate::organizations::creators::Tenant;
-use crate::rotation::{Rotation, Round};
 use crate::transaction::WriteTx;
 
 /// So many jobs may wait for one configuration.
@@ -66,19 +64,15 @@ pub enum TaskOutcome<'a> {
 }
 
 impl Service {
-    /// Whose turn it is to have a task carried out, of those that may begin.
+    /// Those that have a task due that may begin.
     #[boxed]
-    pub async fn next_for_app_tasks(
-        &self,
-        rotation: &Rotation,
-        may_begin: &mut (dyn FnMut(Tenant) -> bool + Send),
-    ) -> Result<Option<OrganizationId>> {
-        let mut round = rotation.take().await;
-        let next = self.next_for_tasks(&round, may_begin).await?;
-        if let Some(organization) = next {
-            round.served(organization);
+    pub async fn organizations_with_due_tasks(&self) -> Result<Vec<OrganizationId>> {
+        let now = self.core.clock.now();
+        let mut db = self.core.store.read().await?;
+        if !sql::tasks::is_due(&mut db, now).await? {
+            return Ok(Vec::new());
         }
-        Ok(next)
+        sql::tasks::due_organizations(&mut db, now).await
     }
 
     /// Takes the task that has waited longest for the organization. A configuration has one at a time.
@@ -108,27 +102,6 @@ impl Service {
             runnable,
             lease,
         }))
-    }
-
-    async fn next_for_tasks(
-        &self,
-        round: &Round<'_>,
-        may_begin: &mut (dyn FnMut(Tenant) -> bool + Send),
-    ) -> Result<Option<OrganizationId>> {
-        let now = self.core.clock.now();
-        let mut db = self.core.store.read().await?;
-        if !sql::tasks::is_due(&mut db, now).await? {
-            return Ok(None);
-        }
-        for mut after in round.starts() {
-            while let Some(next) = sql::tasks::next_organization(&mut db, now, after).await? {
-                if may_begin(self.core.creators.tenant(&mut db, next).await?) {
-                    return Ok(Some(next));
-                }
-                after = next;
-            }
-        }
-        Ok(None)
     }
 
     /// Writes down how a task went: scheduled ones wait for their next turn, jobs are done, or tried again.

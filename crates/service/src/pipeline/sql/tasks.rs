@@ -22,17 +22,12 @@ macro_rules! is_busy {
     };
 }
 
-/// The next organization after this one for which something is due that may begin.
-pub(in super::super) async fn next_organization(
-    db: &mut Session,
-    now: Time,
-    after: OrganizationId,
-) -> Result<Option<OrganizationId>> {
-    // From one organization to the next by the index, until one has something: what they have waiting is not read.
+/// The organizations for which something is due that may begin.
+pub(in super::super) async fn due_organizations(db: &mut Session, now: Time) -> Result<Vec<OrganizationId>> {
+    // From one organization to the next by the index: what they have waiting is not read.
     const SQL: &str = concat!(
         "WITH RECURSIVE owner (id) AS ( \
-           SELECT (SELECT organization_id FROM pipeline_task WHERE organization_id > $2 \
-                   ORDER BY organization_id LIMIT 1) \
+           SELECT (SELECT organization_id FROM pipeline_task ORDER BY organization_id LIMIT 1) \
            UNION ALL \
            SELECT (SELECT t.organization_id FROM pipeline_task t WHERE t.organization_id > owner.id \
                    ORDER BY t.organization_id LIMIT 1) \
@@ -42,9 +37,9 @@ pub(in super::super) async fn next_organization(
            SELECT min((SELECT min(t.due_at) FROM pipeline_task t WHERE t.config_id = c.id)) \
            FROM pipeline_config c WHERE c.organization_id = owner.id AND NOT ",
         is_busy!(),
-        ") <= $1 LIMIT 1"
+        ") <= $1"
     );
-    Ok(on!(db, conn => sqlx::query_scalar(SQL).bind(now).bind(after).fetch_optional(conn))?)
+    Ok(on!(db, conn => sqlx::query_scalar(SQL).bind(now).fetch_all(conn))?)
 }
 
 /// What has waited longest for this organization, of the first of each configuration that is not busy.

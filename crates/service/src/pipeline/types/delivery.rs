@@ -8,9 +8,6 @@ pub(in super::super) const MAX_STARTS: i64 = 5;
 /// After so many events in a row that failed, the configuration is disabled.
 pub const MAX_FAILURES: i64 = 20;
 
-/// Of the year 9999: later than anything is due.
-const LAST_SECOND: i64 = 253_402_300_799;
-
 /// How far a configuration has got in its team's events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, sqlx::FromRow)]
 pub struct Cursor {
@@ -29,7 +26,7 @@ pub struct DueApp {
     pub config: AppConfigId,
     #[sqlx(rename = "organization_id")]
     pub organization: OrganizationId,
-    pub(in super::super) due_at: Time,
+    pub due_at: Time,
     #[sqlx(rename = "team_id")]
     pub team: TeamId,
     #[sqlx(flatten)]
@@ -45,14 +42,12 @@ pub struct DueAfter {
 }
 
 impl DueAfter {
-    /// After all of this organization's.
-    pub fn all_of(organization: OrganizationId) -> Self {
-        Self {
-            organization,
-            due_at: Time::from_timestamp(LAST_SECOND, 0).unwrap_or_default(),
-            config: AppConfigId(i64::MAX),
-        }
-    }
+    /// Before all others.
+    pub const START: Self = Self {
+        organization: OrganizationId::NONE,
+        due_at: Time::UNIX_EPOCH,
+        config: AppConfigId(0),
+    };
 
     pub fn this(due: &DueApp) -> Self {
         Self {
