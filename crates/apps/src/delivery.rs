@@ -2,6 +2,7 @@
 
 mod batch;
 mod group;
+mod reading;
 mod webhook;
 
 use service::lease::until_lost;

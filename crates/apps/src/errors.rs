@@ -50,3 +50,11 @@ pub(crate) fn log(error: &service::Error) {
     }
     tracing::error!(error = error as &dyn std::error::Error, "apps: background work failed");
 }
+
+/// Where in the app it happened, if that is known.
+pub(crate) fn with_stack(error: &str, failure: &Failure) -> String {
+    match failure {
+        Failure::Thrown { stack, .. } if !stack.is_empty() => format!("{error}\n{stack}"),
+        _ => error.to_owned(),
+    }
+}

@@ -31,13 +31,8 @@ use tokio::time::sleep_until;
 
 pub(crate) use self::permit::Permit;
 use self::room::Room;
+pub(crate) use self::state::Work;
 use self::state::{Shared, State};
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Work {
-    Events,
-    Task,
-}
 
 /// Clones are the same.
 #[derive(Debug, Clone)]

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use events::{Most, Stored, StoredEvents};
+use events::{Stored, StoredEvents};
 use sandbox::{Failure, Instance, Reservation};
 use service::pipeline::{AppJob, AppLogLevel, Cursor, MAX_FAILURES, Stop};
 use service::{Result, Time};
@@ -10,23 +10,16 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::group::{Group, that_fit};
+use super::reading::{READ, memory_for, next_events};
 use super::webhook;
 use crate::apps::Apps;
-use crate::errors::{preempted, stop_after, store_failed};
+use crate::errors::{preempted, stop_after, store_failed, with_stack};
 use crate::event_payload::EventPayload;
 use crate::host::Outlet;
 use crate::instances::PooledInstance;
 use crate::meters;
 use crate::scheduler::Permit;
 
-/// What is read at a time, and what an app that exports events gets in one call; always one event. Events stay text, so this is what they
-/// take.
-const READ: Most = Most {
-    events: 1000,
-    bytes: 1024 * 1024,
-};
-/// What a large event is counted as, for each of its bytes: it is text once more for the app.
-const COUNTED: usize = 2;
 /// How long one batch goes on while there are events; then others get theirs.
 const BATCH_TIME: Duration = Duration::from_secs(3);
 
@@ -114,19 +107,17 @@ impl<'a> Batch<'a> {
 
     /// The next events. A large one is read again when there is memory for it: all that are in progress could come to one at the same time.
     async fn read_with_memory(&self, end: Time) -> Result<Result<(StoredEvents, Option<Reservation>), Cut>> {
-        let read = self.read(end).await?;
-        let bytes: usize = read.events.iter().map(Stored::bytes).sum();
-        if bytes <= READ.bytes {
+        let (core, config) = (&self.apps.core, &self.job.runnable.config);
+        let read = next_events(core, config, &self.cursor, end).await?;
+        let Some((memory, bytes)) = memory_for(core, config, &read.events) else {
             return Ok(Ok((read, None)));
-        }
+        };
         drop(read);
-        let organization = self.job.runnable.config.organization_id;
-        let memory = self.apps.core.given.reserve_for(organization.0);
-        let has_room = memory.take_of_one(COUNTED * bytes);
+        let has_room = memory.take_of_one(bytes);
         if let Err(cut) = self.unless_cut(self.permit.timed(has_room)).await {
             return Ok(Err(cut));
         }
-        let read = self.read(end).await?;
+        let read = next_events(core, config, &self.cursor, end).await?;
         Ok(Ok((read, Some(memory))))
     }
 
@@ -168,14 +159,6 @@ impl<'a> Batch<'a> {
                 stop
             }
         }
-    }
-
-    async fn read(&self, end: Time) -> Result<StoredEvents> {
-        let team = self.job.runnable.config.team_id.0;
-        let skip = usize::try_from(self.cursor.count).unwrap_or_default();
-        let events = &self.apps.core.events;
-        let read = events.stored(team, self.cursor.until, end, skip, READ).await;
-        read.map_err(|error| store_failed(&error))
     }
 
     /// None: all of them were handed over.
@@ -406,14 +389,6 @@ impl<'a> Batch<'a> {
             until: event.ingested_at,
             count: if is_same_moment { self.cursor.count + 1 } else { 1 },
         }
-    }
-}
-
-/// Where in the app it happened, if that is known.
-fn with_stack(error: &str, failure: &Failure) -> String {
-    match failure {
-        Failure::Thrown { stack, .. } if !stack.is_empty() => format!("{error}\n{stack}"),
-        _ => error.to_owned(),
     }
 }
 

@@ -5,8 +5,7 @@ use std::time::Instant;
 
 use service::{Person, Tenant};
 
-use super::Work;
-use super::state::{Running, SLOW_AFTER, State};
+use super::state::{Running, SLOW_AFTER, State, Work};
 
 /// Whether something may begin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -8,7 +8,6 @@ use service::{OrganizationId, Person, Tenant};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use super::Work;
 use super::loads::Loads;
 
 /// How long one call of an app may take before it is slow: starting the app, if need be, and what it does with one event.
@@ -22,6 +21,12 @@ const REMEMBERED_FOR: Duration = Duration::from_mins(5);
 /// What is in progress at once for each slot, and in all: each is a process.
 const PER_SLOT: usize = 7;
 const MAX_AT_ONCE: usize = 42;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Work {
+    Events,
+    Task,
+}
 
 /// What a scheduler shares with its permits.
 #[derive(Debug)]
