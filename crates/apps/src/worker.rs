@@ -3,6 +3,7 @@
 mod idle;
 mod ready;
 mod search;
+mod slot_kind;
 mod slots;
 mod tasks;
 
@@ -20,7 +21,8 @@ use tokio_util::sync::CancellationToken;
 use self::idle::POLL;
 use self::ready::Update;
 use self::search::{Found, What};
-use self::slots::{SlotKind, SlotPool};
+use self::slot_kind::SlotKind;
+use self::slots::SlotPool;
 use crate::apps::Apps;
 use crate::delivery::Delivered;
 use crate::errors::log;

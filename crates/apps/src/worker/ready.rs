@@ -8,7 +8,7 @@ use service::pipeline::DueApp;
 use service::{OrganizationId, Tenant};
 
 use super::idle::{Pauses, Quiet};
-use super::slots::SlotKind;
+use super::slot_kind::SlotKind;
 use crate::scheduler::Work;
 
 /// The list is read again after this, or after `TIMES_WHAT_IT_TOOK` times as long as reading it took, but at the latest after `LATEST`. What has

@@ -8,7 +8,8 @@ use service::pipeline::{DueAfter, DueApp};
 use service::{OrganizationId, Result, Tenant};
 
 use super::ready::Ready;
-use super::slots::{SlotKind, SlotPool};
+use super::slot_kind::SlotKind;
+use super::slots::SlotPool;
 use crate::apps::Apps;
 use crate::errors::log_unreadable;
 use crate::scheduler::{Permit, Work};
