@@ -35,6 +35,8 @@ MEDIAN, WORST = 1, 5
 LASTS = 12
 # As many organizations as a person who is no operator can have created, but for a few.
 ORGANIZATIONS = 96
+# Of these, several people together.
+CREATORS = 4
 # What requests that send events may take in memory, all together. The default of the server.
 CAPTURE_MB = 768
 
@@ -318,6 +320,37 @@ def quick_apps(server, victim):
     record("A", f"one person's {ORGANIZATIONS} organizations with quick apps and 300 events each", outcome, max(times) < 10)
 
 
+def apps_of_every_speed(server, victim):
+    """Somebody whose app is quick, and somebody whose app takes three seconds, beside people whose apps take all that they can get."""
+    receivers = [Receiver(), Receiver()]
+    hook = """export async function onEvent(event, { config }) {
+        await new Promise((done) => setTimeout(done, config.takes))
+        await fetch(config.url, { method: 'POST', body: JSON.stringify(event.event) })
+    }"""
+    victims = [victim, Tenant(server, "slow")]
+    fields = [{"key": "url", "type": "string"}, {"key": "takes", "type": "string"}]
+    for one, receiver, takes in zip(victims, receivers, ["0", "3000"]):
+        configured(one, hook, fields, {"url": receiver.url, "takes": takes})
+    events = [json.dumps({"event": "e", "distinct_id": "d"})] * 300
+    for number in range(CREATORS):
+        organizations = OrganizationCreator(server, f"creator-{number}").creates(ORGANIZATIONS // CREATORS)
+        for organization, takes in zip(organizations, itertools.cycle([10, 950, 8000, 25000])):
+            configured(organization, f"export async function onEvent() {{ await new Promise((done) => setTimeout(done, {takes})) }}")
+            batch = f'{{"api_key": "{organization.team["api_token"]}", "batch": [{",".join(events)}]}}'
+            assert server.ask("POST", "/batch/", gzip.compress(batch.encode())).status == 200
+    time.sleep(10)
+    times = [[], []]
+    for number in range(6):
+        with concurrent.futures.ThreadPoolExecutor() as pool:
+            waits = [pool.submit(arrival, server, *pair, f"event {number}", 60) for pair in zip(victims, receivers)]
+        for all_of_one, wait in zip(times, waits):
+            all_of_one.append(wait.result())
+    outcome = f"events arrive after {in_words(times[0])}, and after {in_words(times[1])} where the app takes 3 s"
+    attack = f"{CREATORS} people with {ORGANIZATIONS // CREATORS} organizations each, whose apps take 10 ms to 25 s for an event"
+    # Where there was nothing to do, apps are looked at every five seconds.
+    record("A", attack, outcome, max(times[0]) < 10 and max(times[1]) < 14)
+
+
 class Mirror:
     """Answers for the hosts of apps: immediately for one repository, and very late for all others."""
 
@@ -464,7 +497,7 @@ def deleted_code(server, victim, apps=5):
 
 ATTACKS = [
     classes_of_elements, names_to_remove, logged_methods, new_subnets, slow_dry_runs, log_of_database, log_of_events, quick_apps,
-    slow_downloads, frontend_scripts, deleted_code,
+    apps_of_every_speed, slow_downloads, frontend_scripts, deleted_code,
 ]
 
 
