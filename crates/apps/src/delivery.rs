@@ -2,7 +2,6 @@
 
 mod batch;
 mod group;
-mod reading;
 mod webhook;
 
 use service::lease::until_lost;

@@ -59,11 +59,14 @@ impl Scheduler {
         Some(Permit::new(self.0.clone(), number, preempted, rank))
     }
 
-    /// It took so long to find out whether there is anything for it: that is part of its share.
+    /// It took so long to find out whether there is anything for it, with all slots that wait for that.
     pub(crate) fn note_search(&self, tenant: Tenant, took: Duration, now: Instant) {
-        let mut state = self.0.state();
-        state.permits.add(tenant.person(), took, now);
-        state.organizations.add(tenant.organization, took, now);
+        self.0.state().note_search(tenant, took, now);
+    }
+
+    /// When the next call becomes slow, or a second from now.
+    pub(crate) fn next_slow_at(&self, now: Instant) -> Instant {
+        self.0.state().next_slow_at(now)
     }
 
     /// Waits until somebody who has nothing in progress may begin.

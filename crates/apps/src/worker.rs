@@ -15,7 +15,7 @@ use boxed::boxed;
 use service::pipeline::DueApp;
 use service::{Result, caller};
 use tokio::task::{JoinHandle, JoinSet};
-use tokio::time::{interval, sleep, timeout};
+use tokio::time::{interval, sleep, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
 use self::idle::POLL;
@@ -97,7 +97,7 @@ impl Apps {
             tokio::select! {
                 () = stop.cancelled() => {}
                 () = changed => {}
-                () = sleep(POLL) => {}
+                () = sleep_until(floor.scheduler.next_slow_at(Instant::now()).into()) => {}
             }
         }
     }

@@ -15,7 +15,7 @@ use crate::budget::Budgets;
 use crate::limits::GRACE;
 use crate::process::{Lines, Process};
 use crate::wire::{Kind, Order, line};
-use crate::{Capabilities, Failure, Host, Json, Limits};
+use crate::{Capabilities, Failure, Host, Json, Limits, Reservation};
 
 /// So many bytes of answers may wait for a child to read them. What is larger waits in the budget before it is there.
 const MAX_UNREAD: usize = 18 * 1024 * 1024;
@@ -32,6 +32,12 @@ pub struct Instance {
     is_set_up: bool,
     most_unread: usize,
     _place: OwnedSemaphorePermit,
+}
+
+/// A call that was not made yet.
+pub struct PreparedCall {
+    method: String,
+    order: String,
 }
 
 impl Instance {
@@ -126,8 +132,26 @@ impl Instance {
             return vec![Err(Failure::NoSuchMethod(method.to_owned())); each.len()];
         }
         let each: Vec<_> = each.iter().map(|argument| [argument]).collect();
-        let order = ordered(Kind::Method, method, &each, true);
+        let order = Lines(ordered(Kind::Method, method, &each, true), None);
         self.carry_out(order, each.len(), true, self.limits.call_time).await
+    }
+
+    /// A call of a method that is written down, and made by [`Self::make`]: what it is called with is no longer needed.
+    pub fn prepare(&self, method: &str, arguments: &[impl Serialize]) -> PreparedCall {
+        PreparedCall {
+            method: method.to_owned(),
+            order: ordered(Kind::Method, method, &[arguments], false),
+        }
+    }
+
+    /// The memory is free when the app's process has read what it is called with.
+    pub async fn make(&mut self, call: PreparedCall, memory: Arc<Reservation>) -> Result<Json, Failure> {
+        let PreparedCall { method, order } = call;
+        if !self.capabilities.has(&method) {
+            return Err(Failure::NoSuchMethod(method));
+        }
+        let order = Lines(order, Some(memory));
+        only(self.carry_out(order, 1, false, self.limits.call_time).await)
     }
 
     /// Whether the app asked the host for something in its latest call: then it has said before how each event up to there went.
@@ -186,13 +210,13 @@ impl Instance {
         each: &[impl Serialize],
         time: Duration,
     ) -> Vec<Result<Json, Failure>> {
-        let order = ordered(kind, name, each, false);
+        let order = Lines(ordered(kind, name, each, false), None);
         self.carry_out(order, each.len(), false, time).await
     }
 
     async fn carry_out(
         &mut self,
-        order: String,
+        order: Lines,
         count: usize,
         may_stop: bool,
         time: Duration,
@@ -207,9 +231,9 @@ impl Instance {
         }
         self.is_busy = true;
         self.host_calls.allow(count);
-        self.most_unread = MAX_UNREAD + order.len();
+        self.most_unread = MAX_UNREAD + order.0.len();
         if let Some(process) = &self.process {
-            process.send_text(order);
+            process.send_lines(order);
         }
         // Whatever the app says of how far it has got, this is the time it has.
         let deadline = Instant::now() + time + GRACE;

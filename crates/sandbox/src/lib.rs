@@ -27,7 +27,7 @@ pub use child::{Confinement, child};
 pub use code::{Code, Files, Module, Target};
 pub use failure::{Failure, Fault, Unread};
 pub use host::{FetchRequest, FetchResponse, Host, HostCall, Level, MetricChange};
-pub use instance::Instance;
+pub use instance::{Instance, PreparedCall};
 pub use json::Json;
 pub use layers::{Layer, Layers, State, Strictness};
 pub use limits::Limits;

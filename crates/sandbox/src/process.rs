@@ -114,12 +114,7 @@ impl Process {
     }
 
     pub(crate) fn send(&self, message: &impl Serialize) {
-        self.send_text(wire::line(message));
-    }
-
-    /// Sends lines. A child that is gone is noticed where its next report is awaited.
-    pub(crate) fn send_text(&self, lines: String) {
-        self.send_lines(Lines(lines, None));
+        self.send_lines(Lines(wire::line(message), None));
     }
 
     /// Sends an answer; its memory is free when the child has taken it.
@@ -128,6 +123,7 @@ impl Process {
         self.send_lines(Lines(answer, Some(memory)));
     }
 
+    /// A child that is gone is noticed where its next report is awaited.
     pub(crate) fn send_lines(&self, lines: Lines) {
         self.unread.fetch_add(lines.0.len(), Ordering::Relaxed);
         drop(self.input.send(lines));

@@ -65,7 +65,7 @@ impl<K> Default for Cache<K> {
 /// A future that is only made when it is needed: those that talk to a database are large to carry around.
 pub(crate) type Load<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
 
-impl<K: Eq + Hash> Cache<K> {
+impl<K: Eq + Hash + Weigh> Cache<K> {
     /// The remembered answer if nothing was written since it was read, else what `load` reads now.
     pub(crate) async fn remembered<'a, T: Weigh + Send + Sync + 'static>(
         &self,
@@ -77,7 +77,8 @@ impl<K: Eq + Hash> Cache<K> {
             return Ok(value);
         }
         let value = Arc::new(load().await?);
-        self.keep(seen, key, value.clone(), value.rows());
+        let rows = key.rows() + value.rows();
+        self.keep(seen, key, value.clone(), rows);
         Ok(value)
     }
 

@@ -1,16 +1,18 @@
 //! One batch of one configuration: its events are read, and its app is called with them.
 
+mod large;
+mod several;
+
 use std::time::{Duration, Instant};
 
-use events::{Stored, StoredEvents};
-use sandbox::{Failure, Instance, Reservation};
+use events::{Most, Stored, StoredEvents};
+use sandbox::{Failure, Instance};
 use service::pipeline::{AppJob, AppLogLevel, Cursor, MAX_FAILURES, Stop};
 use service::{Result, Time};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::group::{Group, that_fit};
-use super::reading::{READ, memory_for, next_events};
+use super::group::Group;
 use super::webhook;
 use crate::apps::Apps;
 use crate::errors::{preempted, stop_after, store_failed, with_stack};
@@ -20,6 +22,12 @@ use crate::instances::PooledInstance;
 use crate::meters;
 use crate::scheduler::Permit;
 
+/// What is read at a time, and what an app that exports events gets in one call; always one event. Events stay text, so this is what they
+/// take.
+const READ: Most = Most {
+    events: 1000,
+    bytes: 1024 * 1024,
+};
 /// How long one batch goes on while there are events; then others get theirs.
 const BATCH_TIME: Duration = Duration::from_secs(3);
 
@@ -89,15 +97,17 @@ impl<'a> Batch<'a> {
         let settled = self.apps.core.events.settle(end).await;
         settled.map_err(|error| store_failed(&error))?;
         while !self.is_over() {
-            let (read, _memory) = match self.read_with_memory(end).await? {
-                Ok(read) => read,
-                Err(Cut::Preempted) => return Ok(Stop::Preempted),
-                Err(Cut::OutOfTime) => return Ok(Stop::Done),
+            let StoredEvents { mut events, is_end } = self.next_events(end).await?;
+            let stop = if is_large(&events) {
+                let event = events.swap_remove(0);
+                self.hand_over_large(event, end).await?
+            } else {
+                self.hand_over(&events).await
             };
-            if let Some(stop) = self.hand_over(&read.events).await {
+            if let Some(stop) = stop {
                 return Ok(stop);
             }
-            if read.is_end {
+            if is_end {
                 self.has_more = false;
                 break;
             }
@@ -105,20 +115,12 @@ impl<'a> Batch<'a> {
         Ok(Stop::Done)
     }
 
-    /// The next events. A large one is read again when there is memory for it: all that are in progress could come to one at the same time.
-    async fn read_with_memory(&self, end: Time) -> Result<Result<(StoredEvents, Option<Reservation>), Cut>> {
-        let (core, config) = (&self.apps.core, &self.job.runnable.config);
-        let read = next_events(core, config, &self.cursor, end).await?;
-        let Some((memory, bytes)) = memory_for(core, config, &read.events) else {
-            return Ok(Ok((read, None)));
-        };
-        drop(read);
-        let has_room = memory.take_of_one(bytes);
-        if let Err(cut) = self.unless_cut(self.permit.timed(has_room)).await {
-            return Ok(Err(cut));
-        }
-        let read = next_events(core, config, &self.cursor, end).await?;
-        Ok(Ok((read, Some(memory))))
+    async fn next_events(&self, end: Time) -> Result<StoredEvents> {
+        let team = self.job.runnable.config.team_id.0;
+        let skip = usize::try_from(self.cursor.count).unwrap_or_default();
+        let events = &self.apps.core.events;
+        let read = events.stored(team, self.cursor.until, end, skip, READ).await;
+        read.map_err(|error| store_failed(&error))
     }
 
     /// Others get their turn, too; and whoever fails again and again is not called once more.
@@ -178,16 +180,7 @@ impl<'a> Batch<'a> {
             } else {
                 self.hand_over_one_by_one(&mut pooled, left).await
             };
-            self.permit.end_call();
-            let outlet = pooled.outlet.clone();
-            if handed.is_ok() {
-                self.apps.instances.put_back(self.job.runnable.config.id, pooled);
-            } else {
-                // One that was cut short is dropped, and its process with it.
-                drop(pooled);
-            }
-            // The process is free by now: writing it down can take long.
-            self.permit.timed(outlet.flush()).await;
+            self.give_back(pooled, handed.is_ok()).await;
             match handed {
                 Ok((_, None)) if self.permit.is_preempted() => return Some(Stop::Done),
                 Ok((count, None)) => left = &left[count..],
@@ -196,6 +189,19 @@ impl<'a> Batch<'a> {
             }
         }
         None
+    }
+
+    /// One that was cut short is dropped, and its process with it.
+    async fn give_back(&self, pooled: PooledInstance, is_whole: bool) {
+        self.permit.end_call();
+        let outlet = pooled.outlet.clone();
+        if is_whole {
+            self.apps.instances.put_back(self.job.runnable.config.id, pooled);
+        } else {
+            drop(pooled);
+        }
+        // The process is free by now: writing it down can take long.
+        self.permit.timed(outlet.flush()).await;
     }
 
     /// Until the app is gone, or an event has to wait. Tells how many are done.
@@ -242,62 +248,6 @@ impl<'a> Batch<'a> {
         Ok((usize::from(stop.is_none()), stop))
     }
 
-    /// Ends with the first event for which the app asked for something, or failed.
-    async fn hand_over_group(&mut self, pooled: &mut PooledInstance, group: &[Stored]) -> Result<Handed, Stop> {
-        let begun = Instant::now();
-        let team = self.job.runnable.config.team_id.0;
-        let given: Vec<EventPayload<'_>> = group.iter().map(|event| EventPayload::new(event, team)).collect();
-        let called = self
-            .unless_cut(pooled.instance.call_until_request("onEvent", &given))
-            .await;
-        let outcomes = called.map_err(|cut| self.note_cut(pooled, &group[0], &cut))?;
-        self.permit.end_call();
-        let taken = outcomes.iter().take_while(|outcome| outcome.is_ok()).count();
-        self.group.note(group.len(), taken == group.len(), begun.elapsed());
-        for event in &group[..taken] {
-            self.note(pooled, event, Ok(()));
-        }
-        // With its first request an app says which events are done: if it ends then, the next event is the one that ended it, and is not
-        // handed over a second time.
-        let has_asked = pooled.instance.has_asked();
-        let mut rest = outcomes.into_iter().skip(taken);
-        match (rest.next(), rest.next()) {
-            (None | Some(Ok(_) | Err(Failure::NotRun)), _) => Ok((taken, None)),
-            (Some(Err(failure)), None | Some(Err(Failure::NotRun))) if has_asked || !failure.is_final() => {
-                let stop = self.note(pooled, &group[taken], Err(failure));
-                Ok((taken + usize::from(stop.is_none()), stop))
-            }
-            // Whatever ended the app may be another one's fault: the next has a call of its own.
-            (Some(Err(failure)), _) => {
-                let error =
-                    format!("Stopped while handling several events, which are handed over one by one: {failure}");
-                pooled.outlet.say(AppLogLevel::Warn, error);
-                Ok((taken, None))
-            }
-        }
-    }
-
-    /// For apps that export events in batches: one outcome may be that of many.
-    async fn hand_over_together(&mut self, pooled: &mut PooledInstance, events: &[Stored]) -> Result<Handed, Stop> {
-        let team = self.job.runnable.config.team_id.0;
-        let batch = &events[..that_fit(events, READ.bytes)];
-        let given: Vec<EventPayload<'_>> = batch.iter().map(|event| EventPayload::new(event, team)).collect();
-        let called = self.unless_cut(pooled.instance.call_with_each("onEvent", &given)).await;
-        let outcomes = called.map_err(|cut| self.note_cut(pooled, &batch[0], &cut))?;
-        for (index, (event, outcome)) in batch.iter().zip(outcomes).enumerate() {
-            if matches!(outcome, Err(Failure::NotRun)) {
-                return Ok((index, self.is_over().then_some(Stop::Done)));
-            }
-            if let Some(stop) = self.note(pooled, event, outcome.map(drop)) {
-                return Ok((index, Some(stop)));
-            }
-            if self.failures >= MAX_FAILURES {
-                return Ok((index + 1, Some(Stop::Done)));
-            }
-        }
-        Ok((batch.len(), self.is_over().then_some(Stop::Done)))
-    }
-
     async fn start(&mut self) -> Result<PooledInstance, Stop> {
         let core = &self.apps.core;
         let taken = self
@@ -306,7 +256,11 @@ impl<'a> Batch<'a> {
         let mut pooled = match taken {
             Ok(Ok(pooled)) => pooled,
             // That is not the app's fault: it waits.
-            Ok(Err((Failure::Busy, _))) => return Err(Stop::Done),
+            Ok(Err((Failure::Busy, _))) => {
+                // It is found again, but not immediately.
+                self.has_more = false;
+                return Err(Stop::Done);
+            }
             Ok(Err((failure @ Failure::Evicted, outlet))) => {
                 self.note_no_start(&failure, Some(&outlet)).await;
                 return Err(Stop::Preempted);
@@ -390,6 +344,11 @@ impl<'a> Batch<'a> {
             count: if is_same_moment { self.cursor.count + 1 } else { 1 },
         }
     }
+}
+
+/// One event alone is so large.
+fn is_large(events: &[Stored]) -> bool {
+    events.iter().map(Stored::bytes).sum::<usize>() > READ.bytes
 }
 
 /// What an app is called for with each event.

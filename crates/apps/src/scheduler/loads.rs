@@ -76,10 +76,14 @@ impl<K: Copy + Eq + Hash> Loads<K> {
         self.of.get(&key).map_or(0, |load| load.in_progress)
     }
 
+    /// What it had in progress on average.
+    pub(super) fn average(&self, key: K, now: Instant) -> f64 {
+        self.of.get(&key).map_or(0.0, |load| load.average(now))
+    }
+
     /// What it has in progress, and what it had on average: whoever begins much at once has it, although not on average yet.
     pub(super) fn load(&self, key: K, now: Instant) -> f64 {
-        let load = self.of.get(&key);
-        load.map_or(0.0, |load| f64::from(load.in_progress) + load.average(now))
+        f64::from(self.in_progress(key)) + self.average(key, now)
     }
 
     /// How many had something in progress lately.

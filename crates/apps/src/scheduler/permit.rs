@@ -39,7 +39,7 @@ impl Permit {
 
     /// From now on its start is waited for. It counts together with the first call, but not as part of the turn.
     pub(crate) fn begin_start(&self) {
-        self.shared.state().begin_waiting(self.number, Instant::now());
+        self.shared.state().begin_call(self.number, Instant::now());
     }
 
     /// The app has started: what it does from now on is its turn.

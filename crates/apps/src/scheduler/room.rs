@@ -1,11 +1,14 @@
 //! Whether something more may begin, and whether it takes the permit of something slow.
 
 use std::collections::HashMap;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use service::{Person, Tenant};
 
 use super::state::{Running, SLOW_AFTER, State, Work};
+
+/// A call that lasts so long is not ended sooner for somebody who is less slow.
+const LONG: Duration = Duration::from_secs(5);
 
 /// Whether something may begin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,8 +24,9 @@ impl State {
             return None;
         }
         let slow = || self.slow(now).count();
-        if self.is_known_as_slow(tenant.organization, now) && slow() >= self.most_slow() {
-            return self.preemptible(tenant.person(), now).map(Room::InsteadOf);
+        let slow_calls_take = self.slow_calls_take(tenant.organization, now);
+        if let Some(take) = slow_calls_take.filter(|_| slow() >= self.most_slow()) {
+            return self.preemptible(tenant.person(), take, now).map(Room::InsteadOf);
         }
         let has_none = self.permits.in_progress(tenant.person()) == 0;
         // Whoever has nothing in progress does not wait for those who have something.
@@ -57,10 +61,29 @@ impl State {
     }
 
     /// What is preempted for somebody else who is slow: nothing, if they would have more slow calls than the other one then.
-    fn preemptible(&self, person: Person, now: Instant) -> Option<u64> {
+    fn preemptible(&self, person: Person, take: Duration, now: Instant) -> Option<u64> {
         let own = self.slow(now).filter(|(_, one)| one.tenant.person() == person).count();
-        let last = self.last_of_most(now);
-        last.filter(|(most, _)| *most >= own + 2).map(|(_, number)| number)
+        let last = self.last_of_most(now).filter(|(most, _)| *most >= own + 2);
+        let last = last.map(|(_, number)| number);
+        last.or_else(|| (own == 0).then(|| self.long_one(person, take, now)).flatten())
+    }
+
+    /// Whoever is less slow does not wait for many who have one slow call each: of those whose calls last much longer it ends the one of the person
+    /// who had most. A third of the places is left to long calls, so that they get done.
+    fn long_one(&self, person: Person, take: Duration, now: Instant) -> Option<u64> {
+        let long = (2 * take).max(LONG);
+        let is_long = |one: &Running| one.lasts(now) >= long;
+        let all = || self.slow(now).filter(|(_, one)| is_long(one));
+        if all().count() <= (self.most_slow() / 3).max(1) {
+            return None;
+        }
+        let average = |person: Person| self.permits.average(person, now);
+        let of_person = |(number, one): (&u64, &Running)| (average(one.tenant.person()), one.calling_since, *number);
+        let most = all().map(of_person).max_by(|(one, since, _), (other, other_since, _)| {
+            one.total_cmp(other).then_with(|| since.cmp(other_since))
+        });
+        let most = most.filter(|(most, _, _)| *most > average(person));
+        most.map(|(_, _, number)| number)
     }
 
     /// Of the person who has most slow calls the one that began last, so that the others get done; and how many these are.
@@ -93,7 +116,12 @@ impl State {
 impl Running {
     /// Whether the call that it is at lasts so long that others need not wait for it.
     pub(super) fn is_slow(&self, now: Instant) -> bool {
+        self.lasts(now) >= SLOW_AFTER
+    }
+
+    /// How long it has been at its call.
+    pub(super) fn lasts(&self, now: Instant) -> Duration {
         let since = self.calling_since;
-        since.is_some_and(|since| now.saturating_duration_since(since) >= SLOW_AFTER)
+        since.map_or(Duration::ZERO, |since| now.saturating_duration_since(since))
     }
 }

@@ -60,8 +60,15 @@ pub(super) struct State {
     pub(super) permits: Loads<Person>,
     in_slots: Loads<Person>,
     pub(super) organizations: Loads<OrganizationId>,
-    /// Organizations whose last turn was slow, and until when that is remembered.
-    slow_until: HashMap<OrganizationId, Instant>,
+    /// Organizations whose last turn had a slow call.
+    slow: HashMap<OrganizationId, Slowness>,
+}
+
+/// How slow an organization is, and until when that is remembered.
+#[derive(Debug, Clone, Copy)]
+struct Slowness {
+    took: Duration,
+    until: Instant,
 }
 
 /// Something that is in progress.
@@ -73,8 +80,10 @@ pub(super) struct Running {
     pub(super) was_slow: bool,
     begun: Instant,
     is_in_slot: bool,
-    /// Whether a call of it was slow.
-    had_slow_call: bool,
+    /// What it waits for is the app, and not something of the server.
+    is_at_app: bool,
+    /// How long its longest call took so far, if it was slow.
+    slow_call: Option<Duration>,
     /// When its app was called for the first time. What it waited for before that does not shorten its turn: each turn gets something done.
     called_first: Option<Instant>,
     /// Since when the app is at one call; none while it is not waited for.
@@ -94,7 +103,7 @@ impl State {
             permits: Loads::default(),
             in_slots: Loads::default(),
             organizations: Loads::default(),
-            slow_until: HashMap::new(),
+            slow: HashMap::new(),
         }
     }
 
@@ -111,10 +120,11 @@ impl State {
         let running = Running {
             tenant,
             work,
-            was_slow: self.is_known_as_slow(tenant.organization, now),
+            was_slow: self.slow_calls_take(tenant.organization, now).is_some(),
             begun: now,
             is_in_slot: true,
-            had_slow_call: false,
+            is_at_app: false,
+            slow_call: None,
             called_first: None,
             calling_since: None,
             preempted: preempted.clone(),
@@ -126,6 +136,12 @@ impl State {
         (self.next, preempted)
     }
 
+    pub(super) fn note_search(&mut self, tenant: Tenant, took: Duration, now: Instant) {
+        let slots = u32::try_from(self.slots).unwrap_or(u32::MAX);
+        self.in_slots.add(tenant.person(), took.saturating_mul(slots), now);
+        self.organizations.add(tenant.organization, took, now);
+    }
+
     /// From now on it goes on without a slot.
     pub(super) fn leave_slot(&mut self, number: u64, now: Instant) {
         if let Some(one) = self.running.get_mut(&number).filter(|one| one.is_in_slot) {
@@ -135,38 +151,45 @@ impl State {
     }
 
     pub(super) fn end(&mut self, number: u64, now: Instant) {
-        self.remove(number, now);
-    }
-
-    fn remove(&mut self, number: u64, now: Instant) -> Option<Running> {
         self.end_call(number, now);
         self.leave_slot(number, now);
-        let one = self.running.remove(&number)?;
-        self.permits.end(one.tenant.person(), now);
-        self.organizations.end(one.tenant.organization, now);
-        self.note_speed(&one, now);
-        Some(one)
+        if let Some(one) = self.running.remove(&number) {
+            self.permits.end(one.tenant.person(), now);
+            self.organizations.end(one.tenant.organization, now);
+            self.note_speed(&one, now);
+        }
     }
 
     /// One turn without a slow call, and it is known as quick.
     fn note_speed(&mut self, one: &Running, now: Instant) {
-        self.slow_until.retain(|_, until| *until > now);
-        if one.had_slow_call {
-            self.slow_until.insert(one.tenant.organization, now + REMEMBERED_FOR);
+        let organization = one.tenant.organization;
+        self.slow.retain(|_, slowness| slowness.until > now);
+        if let Some(took) = one.slow_call {
+            // How long a call would have taken that was preempted is not known: no less than others before it.
+            let before = self
+                .slow_calls_take(organization, now)
+                .filter(|_| one.preempted.is_cancelled());
+            let slowness = Slowness {
+                took: took.max(before.unwrap_or_default()),
+                until: now + REMEMBERED_FOR,
+            };
+            self.slow.insert(organization, slowness);
         } else if one.called_first.is_some() {
-            self.slow_until.remove(&one.tenant.organization);
+            self.slow.remove(&organization);
         }
     }
 
-    pub(super) fn is_known_as_slow(&self, organization: OrganizationId, now: Instant) -> bool {
-        let until = self.slow_until.get(&organization);
-        until.is_some_and(|until| *until > now)
+    /// How long the slow calls of an organization take that is known for them.
+    pub(super) fn slow_calls_take(&self, organization: OrganizationId, now: Instant) -> Option<Duration> {
+        let known = self.slow.get(&organization).filter(|slowness| slowness.until > now);
+        known.map(|slowness| slowness.took)
     }
 
     pub(super) fn preempt(&mut self, number: u64, now: Instant) {
-        if let Some(one) = self.remove(number, now) {
+        if let Some(one) = self.running.get(&number) {
             one.preempted.cancel();
         }
+        self.end(number, now);
     }
 
     /// Whether others wait, and it has had its share.
@@ -200,10 +223,18 @@ impl State {
         at.min().unwrap_or(now + SLOW_AFTER)
     }
 
-    /// The app is waited for, or something else that nobody else is to wait for.
+    /// The app is waited for.
+    pub(super) fn begin_call(&mut self, number: u64, now: Instant) {
+        self.begin_waiting(number, now);
+        if let Some(one) = self.running.get_mut(&number) {
+            one.is_at_app = true;
+        }
+    }
+
+    /// Something else is waited for, of which nobody else is to wait for the end.
     pub(super) fn begin_waiting(&mut self, number: u64, now: Instant) {
         if let Some(one) = self.running.get_mut(&number) {
-            one.calling_since = Some(now);
+            (one.calling_since, one.is_at_app) = (Some(now), false);
         }
     }
 
@@ -215,7 +246,9 @@ impl State {
 
     pub(super) fn end_call(&mut self, number: u64, now: Instant) {
         if let Some(one) = self.running.get_mut(&number) {
-            one.had_slow_call |= one.is_slow(now);
+            if one.is_at_app && one.is_slow(now) {
+                one.slow_call = one.slow_call.max(Some(one.lasts(now)));
+            }
             one.calling_since = None;
         }
     }

@@ -27,7 +27,7 @@ fn fill(state: &mut State, creator: i64, first: u128, most: usize, now: Instant)
             return begun;
         }
         let (number, _) = state.start(tenant, Work::Events, now);
-        state.begin_waiting(number, now);
+        state.begin_call(number, now);
         begun.push(number);
     }
     begun
@@ -117,7 +117,7 @@ fn whoever_was_slow_waits_for_others_who_are_unless_these_have_more() {
     for organization in [1, 2, 3] {
         let known = tenant(1000 + organization, i64::try_from(organization).unwrap());
         let (number, _) = state.start(known, Work::Events, start);
-        state.begin_waiting(number, start);
+        state.begin_call(number, start);
         state.end(number, slow);
     }
     let room = |state: &State, person: i64| {
@@ -134,24 +134,29 @@ fn whoever_was_slow_waits_for_others_who_are_unless_these_have_more() {
     assert!(matches!(room(&state, 3), Some(Room::InsteadOf(_))));
     // Until a turn without a slow call.
     let (number, _) = state.start(tenant(1001, 1), Work::Events, slow);
-    state.begin_waiting(number, slow);
+    state.begin_call(number, slow);
     state.begin_turn(number, slow);
     state.end(number, slow + SLOW_AFTER / 2);
     assert_eq!(room(&state, 1), Some(Room::Free));
-    assert!(!state.is_known_as_slow(tenant(1002, 2).organization, slow + Duration::from_mins(5)));
+    let organization = tenant(1002, 2).organization;
+    assert_eq!(state.slow_calls_take(organization, slow), Some(SLOW_AFTER));
+    assert_eq!(state.slow_calls_take(organization, slow + Duration::from_mins(5)), None);
 }
 
 #[test]
 fn whoever_waits_long_for_the_database_keeps_no_permit_from_others() {
     let (mut state, now) = (State::new(SLOTS), Instant::now());
     for person in 0.. {
-        if fill(&mut state, person, 100 * u128::try_from(person).unwrap(), 1, now).is_empty() {
-            break;
-        }
+        let begun = fill(&mut state, person, 100 * u128::try_from(person).unwrap(), 1, now);
+        let Some(number) = begun.first() else { break };
+        state.begin_waiting(*number, now);
     }
     assert!(!state.has_any_room(now));
     assert!(state.has_any_room(now + SLOW_AFTER));
     assert_eq!(state.next_slow_at(now), now + SLOW_AFTER);
+    // That is no fault of theirs.
+    state.end(1, now + SLOW_AFTER);
+    assert_eq!(state.slow_calls_take(tenant(0, 0).organization, now + SLOW_AFTER), None);
 }
 
 #[tokio::test]

@@ -188,7 +188,7 @@ fn begin_call(state: &mut State, app: &mut Waiting, turn: &mut Turn, now: Instan
         app.waits.push(now - *came);
     }
     turn.call_begun = now;
-    state.begin_waiting(turn.permit, now);
+    state.begin_call(turn.permit, now);
     state.begin_turn(turn.permit, now);
 }
 
@@ -329,6 +329,27 @@ fn whoever_is_quick_goes_on_beside_many_who_are_slow() {
     let all = Duration::from_mins(1).as_millis() / QUICK.as_millis();
     assert!(busy.done.len() as u128 > all / 2, "{} of {all}", busy.done.len());
     assert!(rare.median() < Duration::from_millis(500), "{:?}", rare.median());
+}
+
+/// Each of those who are slower has one call in progress, and no more than others who wait.
+#[test]
+fn whoever_is_less_slow_does_not_wait_for_many_who_are_slower() {
+    let seconds = Duration::from_secs;
+    let mut apps: Vec<App> = (100..148).map(|person| always(person, LONG)).collect();
+    apps.extend([
+        every(11, 12, Duration::from_millis(1500)),
+        every(12, 24, seconds(3)),
+        every(13, 64, seconds(8)),
+    ]);
+    let mut slots = Slots::new(SLOTS, &apps);
+    slots.pass(seconds(150));
+    slots.measure(Duration::from_mins(5));
+    for one in &slots.apps[48..] {
+        assert!(one.median() < seconds(2), "{:?}: {:?}", one.app, one.median());
+    }
+    let done: usize = slots.apps[..48].iter().map(|app| app.done.len()).sum();
+    // Half of what 14 permits could do in five minutes.
+    assert!(done > 14 * 10 / 2, "{done}");
 }
 
 #[test]

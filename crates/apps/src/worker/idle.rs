@@ -86,6 +86,12 @@ impl Quiet {
         self.failing >= MAX_FAILING
     }
 
+    /// There is something for the team.
+    pub(super) fn forget(&mut self, team: TeamId) {
+        self.since.remove(&team);
+        self.cursors.retain(|(of, _, _)| *of != team);
+    }
+
     pub(super) fn note(&mut self, team: TeamId, cursor: &Cursor) {
         if cursor.count > 0 {
             self.cursors.insert((team, cursor.until, cursor.count));
@@ -131,6 +137,10 @@ mod tests {
         // Whoever stands behind events knows of no others: only who stands at the same place has nothing, either.
         quiet.note(other, &at(10, 2));
         assert!(quiet.has(other, &at(10, 2)) && !quiet.has(other, &at(10, 1)) && !quiet.has(other, &at(11, 0)));
+        quiet.forget(team);
+        assert!(!quiet.has(team, &at(10, 0)) && quiet.has(other, &at(10, 2)));
+        quiet.forget(other);
+        assert!(!quiet.has(other, &at(10, 2)));
     }
 
     #[test]

@@ -70,7 +70,11 @@ impl Ready {
     pub(super) fn update(&mut self, update: Update) {
         match update {
             Update::Tasks(tenant) => self.add_tasks(tenant),
-            Update::App(tenant, app) => self.add_app(tenant, app),
+            Update::App(tenant, app) => {
+                // Whoever looked before they came has found nothing.
+                self.quiet.forget(app.team);
+                self.add_app(tenant, app);
+            }
         }
     }
 

@@ -96,13 +96,15 @@ impl Apps {
 
     /// The configuration that has waited longest, if it has any events. To look for them is part of what the organization takes.
     async fn events_of(&self, tenant: Tenant, ready: &mut Ready, floor: &SlotPool) -> Result<Option<What>> {
-        let Some(app) = ready.take_app(tenant.organization) else {
-            return Ok(None);
-        };
-        if ready.quiet.has(app.team, &app.cursor) {
+        let app = loop {
+            let Some(app) = ready.take_app(tenant.organization) else {
+                return Ok(None);
+            };
+            if !ready.quiet.has(app.team, &app.cursor) {
+                break app;
+            }
             ready.pauses.lengthen(app.config, Instant::now());
-            return Ok(None);
-        }
+        };
         let begun = Instant::now();
         let has_events = self.look_for_events(&app, ready, floor).await;
         let now = Instant::now();

@@ -102,15 +102,17 @@ async fn filter(
     access: &OrganizationAccess<ReadActivity>,
     asked: &ActivityQuery,
 ) -> Result<ActivityFilter, Error> {
-    let text = |text: &str| (!text.trim().is_empty()).then(|| text.trim().to_owned());
+    // As long as what the API takes.
+    let text =
+        |text: &str, most: usize| (!text.trim().is_empty()).then(|| text.trim().chars().take(most).collect::<String>());
     let last_day = start_of_day("before", &asked.before)?;
     Ok(ActivityFilter {
-        user: match text(&asked.user) {
+        user: match text(&asked.user, 254) {
             Some(user) => Some(user_called(service, access, &user).await?),
             None => None,
         },
-        scope: text(&asked.scope),
-        item: text(&asked.item),
+        scope: text(&asked.scope, 100),
+        item: text(&asked.item, 100),
         after: start_of_day("after", &asked.after)?,
         before: last_day.and_then(|day| day.checked_add_signed(TimeDelta::days(1))),
     })

@@ -18,7 +18,7 @@ use crate::backup::{damage, run_sql, sqlite_file};
 use crate::client::Request;
 use crate::home::{Home, KEY, Server, WAIT_LIMIT, until};
 use crate::on_each;
-use crate::replicas::two;
+use crate::replicas::{run, two};
 
 /// It takes two seconds to know that the database is out of reach; a busy machine takes longer.
 const MAX_REFUSAL: Duration = Duration::from_secs(10);
@@ -190,6 +190,7 @@ fn a_database_out_of_reach_is_told_soon_and_passes() {
 }
 
 const ORGANIZATION: &str = "/api/organizations/@current/";
+const SOMEBODY: &str = "somebody@example.com";
 
 /// A process that is stopped in the middle of a write keeps the organization's row locked, until PostgreSQL gives it up.
 #[test]
@@ -198,8 +199,14 @@ fn a_replica_that_is_frozen_in_a_write_stops_nobody_for_long() {
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     let sessions = |sql| runtime.block_on(home.database.column::<i64>(sql))[0];
     let [frozen, other] = two(&home, Home::keyed);
-    let second = other.post(KEY, "/api/organizations/", &json!({ "name": "Second" }));
-    let second = format!("/api/organizations/{}/", second.text("/id"));
+    // Of somebody else: one person's requests share one person's part of the connections.
+    run(
+        &home,
+        &["users", "create", SOMEBODY, "--password", "a passphrase of somebody"],
+    );
+    run(&home, &["organizations", "create", "Second", "--owner", SOMEBODY]);
+    let created = run(&home, &["keys", "create", SOMEBODY]);
+    let key = created.split_whitespace().last().expect("a key");
     // Its last statement waits, so that it is stopped before it is done.
     let held = runtime.block_on(home.database.holding("BEGIN; LOCK TABLE activity IN SHARE MODE"));
     let rename = |server: &Server, name: &str| server.patch(KEY, ORGANIZATION, &json!({ "name": name }));
@@ -231,8 +238,8 @@ fn a_replica_that_is_frozen_in_a_write_stops_nobody_for_long() {
         }
         let recovered = until("others can change the organization", WAIT_LIMIT, || {
             for reply in [
-                other.get(KEY, &second),
-                other.patch(KEY, &second, &json!({ "name": "Changed" })),
+                other.get(key, ORGANIZATION),
+                other.patch(key, ORGANIZATION, &json!({ "name": "Changed" })),
                 other.get(KEY, ORGANIZATION),
             ] {
                 assert_eq!(reply.status, 200, "{reply:?} after {:?}", began.elapsed());

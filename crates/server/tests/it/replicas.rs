@@ -31,7 +31,7 @@ pub(crate) fn two(home: &Home, command: fn(&Home) -> Command) -> [Server; 2] {
 }
 
 /// A command beside them.
-fn run(home: &Home, arguments: &[&str]) -> String {
+pub(crate) fn run(home: &Home, arguments: &[&str]) -> String {
     let ended = home
         .spawn(home.command().env("HEDGEROW_SECRET_KEY", SECRET_KEY).args(arguments))
         .end();

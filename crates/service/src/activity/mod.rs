@@ -35,10 +35,14 @@ pub struct Activity {
     pub created_at: Time,
 }
 
+/// What a change takes in memory besides its values.
+const CHANGE_BYTES: usize = 100;
+
 impl Weigh for Activity {
     fn rows(&self) -> usize {
         let bytes = |change: &Change<Box<RawValue>>| change.before.get().len() + change.after.get().len();
-        rows_of(self.changes.iter().map(bytes).sum())
+        // With the user, and what each change takes besides.
+        1 + rows_of(self.changes.iter().map(|change| CHANGE_BYTES + bytes(change)).sum())
     }
 }
 

@@ -2,6 +2,7 @@
 
 use auth::key::SecretHash;
 
+use super::{Weigh, rows_of};
 use crate::activity::ActivityFilter;
 use crate::batch_exports::ExportSelection;
 use crate::id::{OrganizationId, TeamId, UserId};
@@ -23,4 +24,17 @@ pub(crate) enum CacheKey {
     /// By the hash of its token, which has a known length.
     Team(SecretHash),
     SiteApps(TeamId),
+}
+
+impl Weigh for CacheKey {
+    fn rows(&self) -> usize {
+        let text = |text: &Option<String>| text.as_ref().map_or(0, String::len);
+        let teams = |teams: &[TeamId]| size_of_val(teams);
+        rows_of(match self {
+            Self::Members(_, filter, _) => text(&filter.email) + text(&filter.search),
+            Self::Exports(_, of, _, _) => teams(of),
+            Self::Activity(_, of, filter, _) => teams(of) + text(&filter.scope) + text(&filter.item),
+            _ => 0,
+        })
+    }
 }

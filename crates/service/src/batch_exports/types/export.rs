@@ -85,8 +85,28 @@ impl Weigh for ExportSeen {
             .latest_runs
             .iter()
             .map(|run| rows_of(run.latest_error.as_ref().map_or(0, String::len)));
-        rows_of(self.export.bytes()) + errors.sum::<usize>()
+        let config: usize = self
+            .export
+            .config
+            .iter()
+            .map(|(key, value)| key.len() + memory_of(value))
+            .sum();
+        rows_of(self.export.bytes() + config) + errors.sum::<usize>()
     }
+}
+
+/// What a value takes in memory, about: a list of empty texts takes many times what it takes as text.
+fn memory_of(value: &Value) -> usize {
+    let inside: usize = match value {
+        Value::String(text) => text.len(),
+        Value::Array(items) => items.iter().map(|item| 2 * memory_of(item)).sum(),
+        Value::Object(fields) => fields
+            .iter()
+            .map(|(key, value)| 2 * (key.len() + memory_of(value)))
+            .sum(),
+        Value::Null | Value::Bool(_) | Value::Number(_) => 0,
+    };
+    size_of::<Value>() + inside
 }
 
 /// Which exports are listed, and in what order.

@@ -1,0 +1,126 @@
+//! Large events. All apps that are in progress may come to one at the same time, so each is in memory only until the app's process has read it, and
+//! only as many at a time as there is room for.
+
+use std::sync::Arc;
+
+use events::Stored;
+use sandbox::{Failure, PreparedCall, Reservation};
+use serde_json::value::RawValue;
+use service::pipeline::Stop;
+use service::{Result, Time};
+
+use super::super::webhook;
+use super::{Batch, Cut, called};
+use crate::event_payload::EventPayload;
+use crate::instances::PooledInstance;
+
+/// What a large event is counted as, for each of its bytes: it is text once more for the app.
+const COUNTED: usize = 2;
+
+impl Batch<'_> {
+    /// The event is read again for each method of the app.
+    pub(super) async fn hand_over_large(&mut self, event: Stored, end: Time) -> Result<Option<Stop>> {
+        let bytes = event.bytes();
+        let event = without_texts(event);
+        self.permit.begin_start();
+        let mut pooled = match self.start().await {
+            Ok(pooled) => pooled,
+            Err(stop) => return Ok(Some(stop)),
+        };
+        self.permit.begin_batch();
+        self.permit.end_call();
+        let mut outcome = Ok(());
+        for method in methods(&pooled) {
+            let call = match self
+                .unless_cut(self.prepare(&pooled, method, (&event, bytes), end))
+                .await
+            {
+                Ok(prepared) => prepared?,
+                Err(cut) => {
+                    self.give_back(pooled, true).await;
+                    return Ok(Some(stop_at(&cut)));
+                }
+            };
+            let Some((call, memory)) = call else {
+                // It was deleted meanwhile.
+                self.give_back(pooled, true).await;
+                return Ok(Some(Stop::Done));
+            };
+            self.permit.begin_call();
+            outcome = match self.unless_cut(make(&mut pooled, method, call, memory)).await {
+                Ok(outcome) => outcome,
+                Err(cut) => {
+                    let stop = self.note_cut(&pooled, &event, &cut);
+                    self.give_back(pooled, false).await;
+                    return Ok(Some(stop));
+                }
+            };
+            self.permit.end_call();
+            if outcome.is_err() {
+                break;
+            }
+        }
+        let stop = self.note(&pooled, &event, outcome);
+        self.give_back(pooled, true).await;
+        Ok(stop)
+    }
+
+    /// Waits for the memory, which others have for as long as it takes a process to read its event: that is not the app's fault.
+    async fn prepare(
+        &self,
+        pooled: &PooledInstance,
+        method: &str,
+        (event, bytes): (&Stored, usize),
+        end: Time,
+    ) -> Result<Option<(PreparedCall, Arc<Reservation>)>> {
+        let config = &self.job.runnable.config;
+        let memory = self.apps.core.given.reserve_for(config.organization_id.0);
+        memory.take_of_one(COUNTED * bytes).await;
+        let read = self.next_events(end).await?;
+        let again = read.events.first().filter(|again| again.uuid == event.uuid);
+        let call = again.map(|again| {
+            let given = [EventPayload::new(again, config.team_id.0)];
+            pooled.instance.prepare(method, &given)
+        });
+        Ok(call.map(|call| (call, Arc::new(memory))))
+    }
+}
+
+async fn make(
+    pooled: &mut PooledInstance,
+    method: &str,
+    call: PreparedCall,
+    memory: Arc<Reservation>,
+) -> Result<(), Failure> {
+    let answer = pooled.instance.make(call, memory).await?;
+    if method == "composeWebhook" && !answer.is_null() {
+        webhook::send(&pooled.outlet, &answer).await?;
+    }
+    Ok(())
+}
+
+fn methods(pooled: &PooledInstance) -> Vec<&'static str> {
+    if pooled.instance.capabilities().has("exportEvents") {
+        vec!["onEvent"]
+    } else {
+        called(&pooled.instance)
+    }
+}
+
+/// Nothing has begun.
+fn stop_at(cut: &Cut) -> Stop {
+    match cut {
+        Cut::Preempted => Stop::Preempted,
+        Cut::OutOfTime => Stop::Done,
+    }
+}
+
+/// What it takes to write down how it went.
+fn without_texts(event: Stored) -> Stored {
+    Stored {
+        properties: RawValue::NULL.to_owned(),
+        person_properties: RawValue::NULL.to_owned(),
+        elements_chain: String::new(),
+        ..event
+    }
+}
