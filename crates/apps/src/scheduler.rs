@@ -43,9 +43,9 @@ impl Scheduler {
         Self(Arc::new(Shared::new(slots)))
     }
 
-    /// Who goes first, of those who wait and may begin. Of equals it is the one that is named first.
-    pub(crate) fn first(&self, waiting: impl Iterator<Item = (Tenant, Work)>, now: Instant) -> Option<(Tenant, Work)> {
-        self.0.state().first(waiting, now)
+    /// Those who may begin now, of those who wait, and whoever goes first first. Equals stay in the order in which they are named.
+    pub(crate) fn in_order(&self, waiting: impl Iterator<Item = (Tenant, Work)>, now: Instant) -> Vec<(Tenant, Work)> {
+        self.0.state().in_order(waiting, now)
     }
 
     /// A permit for something that may begin. If there is no other, it is taken from what is slow.
@@ -97,17 +97,18 @@ impl Scheduler {
 }
 
 impl State {
-    fn first(&self, waiting: impl Iterator<Item = (Tenant, Work)>, now: Instant) -> Option<(Tenant, Work)> {
-        let mut first = None;
-        for (tenant, work) in waiting {
-            let share = self.share(tenant.person(), now);
-            let own = self.organizations.load(tenant.organization, now);
-            let is_before = first.is_none_or(|(_, least)| (share, own) < least);
-            // Whether there is room takes longer to find out.
-            if is_before && self.room(tenant, work, now).is_some() {
-                first = Some(((tenant, work), (share, own)));
-            }
-        }
-        first.map(|(found, _)| found)
+    fn in_order(&self, waiting: impl Iterator<Item = (Tenant, Work)>, now: Instant) -> Vec<(Tenant, Work)> {
+        let slow = self.slow_calls(now);
+        let has_room = |(tenant, work): &(Tenant, Work)| self.room_beside(&slow, *tenant, *work, now).is_some();
+        let with_shares = waiting.filter(has_room).map(|(tenant, work)| {
+            let shares = [
+                self.share(tenant.person(), now),
+                self.organizations.load(tenant.organization, now),
+            ];
+            (shares, (tenant, work))
+        });
+        let mut all: Vec<_> = with_shares.collect();
+        all.sort_by(|(one, _), (other, _)| one[0].total_cmp(&other[0]).then_with(|| one[1].total_cmp(&other[1])));
+        all.into_iter().map(|(_, found)| found).collect()
     }
 }

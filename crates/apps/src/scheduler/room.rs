@@ -18,15 +18,26 @@ pub(super) enum Room {
     InsteadOf(u64),
 }
 
+/// What is slow at the moment.
+pub(super) struct SlowCalls {
+    count: usize,
+    /// Of the person who has most slow calls, how many these are, and the one that began last.
+    last_of_most: Option<(usize, u64)>,
+}
+
 impl State {
     pub(super) fn room(&self, tenant: Tenant, work: Work, now: Instant) -> Option<Room> {
+        self.room_beside(&self.slow_calls(now), tenant, work, now)
+    }
+
+    /// The same for many who ask one after the other.
+    pub(super) fn room_beside(&self, slow: &SlowCalls, tenant: Tenant, work: Work, now: Instant) -> Option<Room> {
         if !self.organization_may_begin(tenant, work) {
             return None;
         }
-        let slow = || self.slow(now).count();
         let slow_calls_take = self.slow_calls_take(tenant.organization, now);
-        if let Some(take) = slow_calls_take.filter(|_| slow() >= self.most_slow()) {
-            return self.preemptible(tenant.person(), take, now).map(Room::InsteadOf);
+        if let Some(take) = slow_calls_take.filter(|_| slow.count >= self.most_slow()) {
+            return self.preemptible(slow, tenant.person(), take, now).map(Room::InsteadOf);
         }
         let has_none = self.permits.in_progress(tenant.person()) == 0;
         // Whoever has nothing in progress does not wait for those who have something.
@@ -35,8 +46,15 @@ impl State {
             return Some(Room::Free);
         }
         // Of those that were not known as slow, too many can be at the same time.
-        let last = (slow() > self.most_slow()).then(|| self.last_of_most(now)).flatten();
+        let last = slow.last_of_most.filter(|_| slow.count > self.most_slow());
         last.map(|(_, number)| Room::InsteadOf(number))
+    }
+
+    pub(super) fn slow_calls(&self, now: Instant) -> SlowCalls {
+        SlowCalls {
+            count: self.slow(now).count(),
+            last_of_most: self.last_of_most(now),
+        }
     }
 
     /// The others are for those who are quick: these are soon there for somebody else.
@@ -51,6 +69,9 @@ impl State {
 
     /// An organization has so many permits at most, of which one is for events.
     fn organization_may_begin(&self, tenant: Tenant, work: Work) -> bool {
+        if self.organizations.in_progress(tenant.organization) == 0 {
+            return true;
+        }
         let of_organization = || {
             let all = self.running.values();
             all.filter(|one| one.tenant.organization == tenant.organization)
@@ -61,9 +82,9 @@ impl State {
     }
 
     /// What is preempted for somebody else who is slow: nothing, if they would have more slow calls than the other one then.
-    fn preemptible(&self, person: Person, take: Duration, now: Instant) -> Option<u64> {
+    fn preemptible(&self, slow: &SlowCalls, person: Person, take: Duration, now: Instant) -> Option<u64> {
         let own = self.slow(now).filter(|(_, one)| one.tenant.person() == person).count();
-        let last = self.last_of_most(now).filter(|(most, _)| *most >= own + 2);
+        let last = slow.last_of_most.filter(|(most, _)| *most >= own + 2);
         let last = last.map(|(_, number)| number);
         last.or_else(|| (own == 0).then(|| self.long_one(person, take, now)).flatten())
     }

@@ -160,7 +160,7 @@ impl Slots {
             let (now, apps) = (self.now, &self.apps);
             let waiting = apps.iter().filter(|app| app.waits(now));
             let waiting = waiting.map(|app| (tenant(app.organization, app.app.creator), app.app.work));
-            let Some((tenant, work)) = self.state.first(waiting, now) else {
+            let Some((tenant, work)) = self.state.in_order(waiting, now).first().copied() else {
                 return;
             };
             if let Some(Room::InsteadOf(number)) = self.state.room(tenant, work, now) {

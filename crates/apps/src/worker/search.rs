@@ -2,7 +2,7 @@
 
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use service::pipeline::{DueAfter, DueApp};
 use service::{OrganizationId, Result, Tenant};
@@ -16,6 +16,9 @@ use crate::scheduler::{Permit, Work};
 
 /// Configurations that are read together.
 const PAGE: i64 = 500;
+
+/// After looking for events for so long it is decided again who goes first: to look is part of what somebody takes.
+const LOOK_TIME: Duration = Duration::from_millis(20);
 
 /// Something to do for an organization, and the permit for it.
 pub(super) struct Found {
@@ -41,23 +44,27 @@ impl Apps {
         ready.quiet.begin();
         loop {
             let waiting = ready.iter(kind, self.last_found(), are_tasks_first);
-            let Some((tenant, work)) = floor.scheduler.first(waiting, Instant::now()) else {
-                return Ok(None);
-            };
-            self.note_found(tenant);
-            let found = match work {
-                Work::Task => {
-                    ready.take_task(tenant.organization);
-                    Some(What::Task)
+            let order = floor.scheduler.in_order(waiting, Instant::now());
+            let (is_empty, since) = (order.is_empty(), Instant::now());
+            for (tenant, work) in order {
+                let found = match work {
+                    Work::Task => {
+                        ready.take_task(tenant.organization);
+                        Some(What::Task)
+                    }
+                    Work::Events => self.events_of(tenant, &mut ready, floor, since).await?,
+                };
+                if let Some(what) = found
+                    && let Some(permit) = floor.scheduler.begin(tenant, work, Instant::now())
+                {
+                    self.note_found(tenant);
+                    return Ok(Some(Found { what, tenant, permit }));
                 }
-                Work::Events => self.events_of(tenant, &mut ready, floor).await?,
-            };
-            if let Some(what) = found
-                && let Some(permit) = floor.scheduler.begin(tenant, work, Instant::now())
-            {
-                return Ok(Some(Found { what, tenant, permit }));
+                if since.elapsed() >= LOOK_TIME {
+                    break;
+                }
             }
-            if ready.quiet.has_failed_for_long() {
+            if is_empty || since.elapsed() < LOOK_TIME || ready.quiet.has_failed_for_long() {
                 return Ok(None);
             }
         }
@@ -94,28 +101,30 @@ impl Apps {
         Ok(())
     }
 
-    /// The configuration that has waited longest, if it has any events. To look for them is part of what the organization takes.
-    async fn events_of(&self, tenant: Tenant, ready: &mut Ready, floor: &SlotPool) -> Result<Option<What>> {
-        let app = loop {
-            let Some(app) = ready.take_app(tenant.organization) else {
-                return Ok(None);
-            };
-            if !ready.quiet.has(app.team, &app.cursor) {
-                break app;
+    /// The configuration that has waited longest of those that have events. To look for them is part of what the organization takes.
+    async fn events_of(
+        &self,
+        tenant: Tenant,
+        ready: &mut Ready,
+        floor: &SlotPool,
+        since: Instant,
+    ) -> Result<Option<What>> {
+        while let Some(app) = ready.take_app(tenant.organization) {
+            let begun = Instant::now();
+            let has_events = !ready.quiet.has(app.team, &app.cursor) && self.look_for_events(&app, ready, floor).await;
+            let now = Instant::now();
+            floor
+                .scheduler
+                .note_search(tenant, now.saturating_duration_since(begun), now);
+            if has_events {
+                ready.pauses.end(app.config);
+                return Ok(Some(What::Events(app)));
             }
-            ready.pauses.lengthen(app.config, Instant::now());
-        };
-        let begun = Instant::now();
-        let has_events = self.look_for_events(&app, ready, floor).await;
-        let now = Instant::now();
-        floor
-            .scheduler
-            .note_search(tenant, now.saturating_duration_since(begun), now);
-        if has_events {
-            ready.pauses.end(app.config);
-            return Ok(Some(What::Events(app)));
+            ready.pauses.lengthen(app.config, now);
+            if since.elapsed() >= LOOK_TIME {
+                break;
+            }
         }
-        ready.pauses.lengthen(app.config, now);
         Ok(None)
     }
 

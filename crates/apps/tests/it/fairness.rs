@@ -440,8 +440,8 @@ on_both! {
         quiet.run(BUSY, json!({})).await;
         busy.happen("many", 50).await;
         quiet.happen("one", 1).await;
-        // The events of all three, and one job or another between them.
-        step(&kit, 6).await;
+        // The events of all three, and some jobs between them.
+        step(&kit, 12).await;
         let worker = WorkerId(uuid::Uuid::from_u128(7));
         let mut taken = Vec::new();
         while let Some(organization) = kit.service.organizations_with_due_tasks().await.unwrap().pop() {
