@@ -68,7 +68,7 @@ pub enum Stop {
     Done,
     /// The next event is to be tried again later.
     Retry,
-    /// Others needed the slot. That is no failure of the app, and nothing is given up for it.
+    /// Others needed its permit or its memory. That is no failure of the app, and nothing is given up for it.
     Preempted,
     /// The app could not be started.
     Start,

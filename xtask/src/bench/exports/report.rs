@@ -107,7 +107,7 @@ impl Report {
         let _ = write!(
             text,
             "{} hourly exports on PostgreSQL {} (shared_buffers 256 MB, else as installed), all due at the same full hour; load \
-             average before: {}.\n\n| | wall | CPU of ours | CPU of PostgreSQL |\n| --- | ---: | ---: | ---: |\n",
+             average before: {}.\n\n| | wall | CPU of Hedgerow | CPU of PostgreSQL |\n| --- | ---: | ---: | ---: |\n",
             grouped(EXPORTS.into()),
             tick.postgres,
             tick.load

@@ -38,7 +38,7 @@ pub(super) struct Tick {
     /// How many ticks it took until all runs were made, and all of them together.
     pub(super) count: f64,
     pub(super) all: Cost,
-    /// The dearest of them.
+    /// The most expensive of them.
     pub(super) due: Cost,
     /// The one after them, which finds nothing to do.
     pub(super) idle: Cost,
@@ -114,7 +114,7 @@ impl Bench<'_> {
             load: load.split(' ').next().unwrap_or_default().to_owned(),
         };
         say(&format!(
-            "  {} ticks, the dearest {:.2} s, {:.2} CPU s of ours, {:.2} of PostgreSQL",
+            "  {} ticks, the most expensive {:.2} s, {:.2} CPU s of Hedgerow, {:.2} of PostgreSQL",
             tick.count, tick.due.wall, tick.due.ours, tick.due.database
         ));
         Ok(tick)
