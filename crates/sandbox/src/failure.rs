@@ -85,7 +85,7 @@ pub enum Failure {
     TooMuchMemory,
     #[error("the app returned more than {limit} bytes")]
     TooLarge { limit: usize },
-    #[error("the names of the app's methods, tasks and jobs take more than {limit} bytes")]
+    #[error("the names of the app's methods, tasks and jobs are longer than {limit} bytes in total")]
     LongNames { limit: usize },
     #[error("the app waits for a promise that never resolves")]
     Stuck,

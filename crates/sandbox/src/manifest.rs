@@ -60,9 +60,7 @@ fn parse(text: &str) -> Result<Map<String, Value>, Fault> {
         return Err(Fault::in_file(FILE, message));
     }
     match serde_json::from_str(text) {
-        Ok(value) if has_null_character(&value) => {
-            Err(Fault::in_file(FILE, "texts in it cannot contain null characters"))
-        }
+        Ok(value) if has_null_character(&value) => Err(Fault::in_file(FILE, "strings cannot contain null characters")),
         Ok(Value::Object(fields)) => Ok(fields),
         Ok(_) => Err(Fault::at(FILE, (1, 1), "this must be a JSON object")),
         Err(error) => Err(invalid(&error)),

@@ -107,12 +107,18 @@ pub(crate) fn count(database: &'static str) -> anyhow::Result<PrometheusHandle> 
         "hedgerow_export_rows_total",
         "Rows acknowledged by the export's destination."
     );
-    metrics::describe_counter!("hedgerow_export_bytes_total", "Bytes of these rows.");
+    metrics::describe_counter!(
+        "hedgerow_export_bytes_total",
+        "Bytes acknowledged by the export's destination."
+    );
     metrics::describe_gauge!(
         "hedgerow_export_delivered_until_seconds",
         "End of the latest interval delivered on schedule, as a Unix timestamp."
     );
-    metrics::describe_gauge!("hedgerow_export_interval_seconds", "Length of that interval.");
+    metrics::describe_gauge!(
+        "hedgerow_export_interval_seconds",
+        "Length of the latest interval delivered on schedule."
+    );
     metrics::describe_counter!(
         "hedgerow_app_events_total",
         "Events passed to an app, by configuration and outcome."

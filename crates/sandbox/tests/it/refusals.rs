@@ -122,7 +122,7 @@ async fn names_with_null_characters_are_refused() {
         "{ \"publicJobs\": { \"a\\u0000b\": {} } }",
     ] {
         let said = refusal([("plugin.json", manifest)]).await;
-        assert_eq!(said, "plugin.json: texts in it cannot contain null characters");
+        assert_eq!(said, "plugin.json: strings cannot contain null characters");
     }
 }
 

@@ -57,7 +57,8 @@ pub enum TaskOutcome<'a> {
         error: &'a str,
         is_retryable: bool,
     },
-    /// Others needed its slot, or there was none for it. That is no failure of the app: it starts again, with as many tries as before.
+    /// Others needed its permit or its memory, or there was no room for it. That is no failure of the app: it starts again, with as many tries as
+    /// before.
     Postponed {
         reason: &'a str,
     },
@@ -157,7 +158,7 @@ impl Service {
             ));
         }
         if name.contains('\0') {
-            return Err(Error::refused("job_name", "names of jobs have no null characters"));
+            return Err(Error::refused("job_name", "job names cannot contain null characters"));
         }
         let mut db = self.write().await?;
         if sql::tasks::count_jobs(&mut db, config.id).await? >= MAX_WAITING {

@@ -43,7 +43,7 @@ impl Names {
         let column = |column: &Column| format!("{} {}", quote(&column.name), kind(column));
         let columns: Vec<String> = columns.iter().map(column).collect();
         format!(
-            "CREATE TABLE IF NOT EXISTS {} ({}) COMMENT = 'made by Hedgerow'",
+            "CREATE TABLE IF NOT EXISTS {} ({}) COMMENT = 'created by Hedgerow'",
             self.table,
             columns.join(", ")
         )
