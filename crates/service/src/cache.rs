@@ -15,12 +15,12 @@ use crate::page::Page;
 
 pub(crate) use self::key::CacheKey;
 
-/// Past this many rows the copy is dropped and begun again: some tens of megabytes at the most.
+/// Beyond this many rows the snapshot is cleared and started again: some tens of megabytes at the most.
 const MAX_ROWS: usize = 20_000;
-/// An answer with more rows is not kept: a few of them would push all others out.
+/// A value with more rows is not kept: a few of them would push all others out.
 const MAX_ROWS_OF_ONE: usize = MAX_ROWS / 8;
 
-/// How much memory a remembered answer takes, in rows of about the same size.
+/// How much memory a cached value takes, in rows of about the same size.
 pub(crate) trait Weigh {
     fn rows(&self) -> usize;
 }
@@ -66,8 +66,8 @@ impl<K> Default for Cache<K> {
 pub(crate) type Load<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
 
 impl<K: Eq + Hash + Weigh> Cache<K> {
-    /// The remembered answer if nothing was written since it was read, else what `load` reads now.
-    pub(crate) async fn remembered<'a, T: Weigh + Send + Sync + 'static>(
+    /// The cached value if nothing was written since it was read, else what `load` reads now.
+    pub(crate) async fn get_or_load<'a, T: Weigh + Send + Sync + 'static>(
         &self,
         seen: Version,
         key: K,
@@ -83,25 +83,25 @@ impl<K: Eq + Hash + Weigh> Cache<K> {
     }
 
     fn find<T: Send + Sync + 'static>(&self, seen: Version, key: &K) -> Option<Arc<T>> {
-        let copy = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        if copy.version != seen {
+        let snapshot = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        if snapshot.version != seen {
             return None;
         }
-        copy.values.get(key)?.clone().downcast().ok()
+        snapshot.values.get(key)?.clone().downcast().ok()
     }
 
-    /// Keeps an answer that was read after `seen` was.
+    /// Keeps a value that was read after `seen` was.
     fn keep(&self, seen: Version, key: K, value: CacheValue, rows: usize) {
         if seen == Version::Unknown || rows > MAX_ROWS_OF_ONE {
             return;
         }
-        let mut copy = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        if copy.version != seen || copy.rows + rows > MAX_ROWS {
-            copy.version = seen;
-            copy.rows = 0;
-            copy.values.clear();
+        let mut snapshot = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        if snapshot.version != seen || snapshot.rows + rows > MAX_ROWS {
+            snapshot.version = seen;
+            snapshot.rows = 0;
+            snapshot.values.clear();
         }
-        copy.rows += rows;
-        copy.values.insert(key, value);
+        snapshot.rows += rows;
+        snapshot.values.insert(key, value);
     }
 }

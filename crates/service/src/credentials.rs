@@ -187,7 +187,7 @@ impl Service {
             Credential::Key(key) => {
                 let hash = auth::key::hash(key);
                 let load = || -> Load<'_, ResolvedCredential> { Box::pin(self.resolve_key(&hash, organization)) };
-                self.remembered(seen, CacheKey::Key(hash, organization), load).await?
+                self.get_or_load(seen, CacheKey::Key(hash, organization), load).await?
             }
             Credential::Session(token) => {
                 let hash = auth::key::hash(token);

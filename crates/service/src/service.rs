@@ -124,14 +124,14 @@ impl Service {
         WriteTx::begin(&core.store, &core.clock, core.random.clone(), budget).await
     }
 
-    /// The remembered answer if nothing was written since it was read, else what `load` reads now.
-    pub(crate) async fn remembered<'a, T: Weigh + Send + Sync + 'static>(
+    /// The cached value if nothing was written since it was read, else what `load` reads now.
+    pub(crate) async fn get_or_load<'a, T: Weigh + Send + Sync + 'static>(
         &self,
         seen: Version,
         key: CacheKey,
         load: impl FnOnce() -> Load<'a, T>,
     ) -> Result<Arc<T>> {
-        self.core.cache.remembered(seen, key, load).await
+        self.core.cache.get_or_load(seen, key, load).await
     }
 
     /// Listens whether the database answers, for as long as the process lives. Ends immediately on SQLite, which is in this process.

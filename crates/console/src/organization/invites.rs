@@ -48,7 +48,7 @@ struct Row {
     expires: String,
     expires_exactly: String,
     is_expired: bool,
-    /// Why the mail did not arrive, if it did not.
+    /// Why delivery failed, if it did.
     mail_problem: Option<String>,
     may_revoke: bool,
     may_resend: bool,

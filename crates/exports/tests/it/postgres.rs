@@ -254,7 +254,7 @@ async fn persons_need_a_key_and_may_come_twice() {
 
 /// A trigger says what a full disk or another writer would make the server say.
 #[tokio::test]
-async fn errors_that_pass_are_told_from_errors_that_last() {
+async fn retryable_errors_are_distinguished_from_permanent_ones() {
     let home = Home::shared().await;
     let postgres = home.postgres(&json!({}));
     let delivery = delivery(&*postgres, Model::Events, 0);
@@ -283,7 +283,7 @@ async fn errors_that_pass_are_told_from_errors_that_last() {
 }
 
 #[tokio::test]
-async fn refusals_at_the_door_say_what_would_help() {
+async fn rejected_connections_say_how_to_fix_them() {
     let server = PostgresServer::start(PostgresOptions::new(PostgresVersion::Debian).with_tls());
     let home = Home::of(&server);
     for sql in [

@@ -270,7 +270,7 @@ const UNFINISHED: &str =
 
 /// Nobody is told that their key is wrong because it cannot be read.
 #[test]
-fn files_that_are_damaged_meanwhile_are_told() {
+fn damage_while_running_is_reported() {
     let home = Home::any();
     home.start().process.signal("TERM");
     let server = home.start();
@@ -288,7 +288,7 @@ fn files_that_are_damaged_meanwhile_are_told() {
 }
 
 #[test]
-fn a_full_disk_of_postgresql_is_told_and_passes() {
+fn a_full_postgresql_disk_is_reported_and_recovered_from() {
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     let options = PostgresOptions::new(PostgresVersion::Debian).with_small_disk();
     let postgres = PostgresServer::start(options);
@@ -321,7 +321,7 @@ fn a_full_disk_of_postgresql_is_told_and_passes() {
 }
 
 #[test]
-fn a_full_disk_is_told_and_passes() {
+fn a_full_disk_is_reported_and_recovered_from() {
     let home = Home::any();
     let data = home.folder.join("small");
     fs::create_dir_all(&data).expect("a folder");

@@ -59,7 +59,7 @@ on_each! {
         assert_eq!(run(home, &["users", "list"]).lines().count(), 1);
     }
 
-    fn a_change_through_one_is_seen_at_once_through_the_other(home: Home) {
+    fn a_change_through_one_is_seen_immediately_through_the_other(home: Home) {
         let [a, b] = two(home, Home::keyed);
         let path = "/api/organizations/@current/";
         for round in 0..ROUNDS {
@@ -73,7 +73,7 @@ on_each! {
         }
     }
 
-    fn what_is_created_through_one_is_listed_at_once_by_the_other(home: Home) {
+    fn what_is_created_through_one_is_listed_immediately_by_the_other(home: Home) {
         let [a, b] = two(home, Home::keyed);
         let current = "/api/organizations/@current/";
         let list = |server: &Server, path: &str| server.get(KEY, path).body["count"].as_i64().expect("a list");
@@ -101,7 +101,7 @@ on_each! {
         }
     }
 
-    fn a_key_revoked_through_one_is_refused_at_once_by_the_other(home: Home) {
+    fn a_key_revoked_through_one_is_refused_immediately_by_the_other(home: Home) {
         let [a, b] = two(home, Home::keyed);
         run(home, &["users", "set-password", OWNER, "--password", "a passphrase for two replicas"]);
         let reply = a.sign_in(OWNER, "a passphrase for two replicas");

@@ -25,6 +25,6 @@ impl Service {
             })
         };
         let key = CacheKey::Activity(caller.organization, teams.clone(), filter.clone(), window);
-        self.remembered(caller.seen, key, load).await
+        self.get_or_load(caller.seen, key, load).await
     }
 }

@@ -42,7 +42,7 @@ impl Service {
         let load = || -> Load<'_, Page<ExportSeen>> { Box::pin(self.load_exports(caller, selection, window)) };
         let teams = caller.restrictions.teams.clone();
         let key = CacheKey::Exports(caller.organization, teams, selection, window);
-        self.remembered(caller.seen, key, load).await
+        self.get_or_load(caller.seen, key, load).await
     }
 
     async fn load_exports(

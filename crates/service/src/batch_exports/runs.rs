@@ -59,7 +59,7 @@ impl Service {
         .await
     }
 
-    /// Whoever carries it out notices at its next sign of life, and takes back what it sent.
+    /// The worker notices at its next heartbeat, and rolls back what it sent.
     #[boxed]
     pub async fn cancel_run(&self, caller: &Caller<ChangeExports>, export: ExportId, id: RunId) -> Result<Run> {
         self.change_run(caller, export, id, "cancelled", |run, now| {

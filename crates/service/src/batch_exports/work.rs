@@ -141,7 +141,7 @@ impl Service {
         Ok(None)
     }
 
-    /// A sign of life. False: the run is no longer held, and must be let go.
+    /// A heartbeat. False: the lease is lost, and the run must be abandoned.
     #[boxed]
     pub async fn renew_lease(&self, job: &Job, progress: &Progress) -> Result<bool> {
         let mut db = self.write().await?;

@@ -1,4 +1,4 @@
-//! What is remembered.
+//! What is cached.
 
 use auth::key::SecretHash;
 
@@ -9,7 +9,7 @@ use crate::id::{OrganizationId, TeamId, UserId};
 use crate::members::MemberFilter;
 use crate::page::Window;
 
-/// What a remembered value answers. Everything it depends on is part of the key.
+/// What a cached value is about. Everything it depends on is part of the key.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum CacheKey {
     Key(SecretHash, Option<OrganizationId>),

@@ -27,7 +27,7 @@ impl Service {
             Box::pin(async { sql::page(&mut self.core.store.read().await?, caller.organization, window).await })
         };
         let key = CacheKey::Invites(caller.organization, window);
-        self.remembered(caller.seen, key, load).await
+        self.get_or_load(caller.seen, key, load).await
     }
 
     #[boxed]

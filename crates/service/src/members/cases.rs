@@ -29,7 +29,7 @@ impl Service {
         let load = || -> Load<'_, Page<Member>> {
             Box::pin(async { sql::page(&mut self.core.store.read().await?, caller.organization, filter, window).await })
         };
-        self.remembered(caller.seen, key, load).await
+        self.get_or_load(caller.seen, key, load).await
     }
 
     #[boxed]

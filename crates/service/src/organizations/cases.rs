@@ -32,7 +32,7 @@ impl Service {
             return Ok(Arc::new(load().await?));
         }
         let key = CacheKey::Organizations(principal.user, window);
-        self.remembered(principal.seen, key, load).await
+        self.get_or_load(principal.seen, key, load).await
     }
 
     async fn load_all(&self, principal: &Principal<ReadOrganization>, window: Window) -> Result<Page<Seen>> {
@@ -73,7 +73,7 @@ impl Service {
     pub async fn organization(&self, caller: &Caller<ReadOrganization>) -> Result<Arc<Seen>> {
         let key = CacheKey::Organization(caller.organization, caller.user);
         let load = || -> Load<'_, Seen> { Box::pin(self.load(caller.user, caller.organization)) };
-        let seen = self.remembered(caller.seen, key, load).await?;
+        let seen = self.get_or_load(caller.seen, key, load).await?;
         if caller.restrictions.teams.is_empty() {
             return Ok(seen);
         }

@@ -109,7 +109,7 @@ impl Service {
                 Ok(SiteApps(each.collect()))
             })
         };
-        let found = self.remembered(seen, CacheKey::SiteApps(team), load).await?;
+        let found = self.get_or_load(seen, CacheKey::SiteApps(team), load).await?;
         Ok(found.0.clone())
     }
 }

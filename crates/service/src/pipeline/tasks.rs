@@ -134,7 +134,7 @@ impl Service {
         db.commit_unrecorded().await
     }
 
-    /// A sign of life. False: others have it.
+    /// A heartbeat. False: the lease is lost, and the task must be abandoned.
     #[boxed]
     pub async fn renew_task_lease(&self, task: &AppTask) -> Result<bool> {
         let mut db = self.write().await?;

@@ -113,7 +113,7 @@ impl Service {
         Ok(runnable.map(|runnable| AppJob { runnable, lease }))
     }
 
-    /// A sign of life, and how far it has got. False: it is no longer held, and must be let go.
+    /// A heartbeat, and how far it has got. False: the lease is lost, and the batch must be abandoned.
     #[boxed]
     pub async fn renew_app_lease(&self, job: &AppJob, cursor: &Cursor) -> Result<bool> {
         let mut db = self.write().await?;

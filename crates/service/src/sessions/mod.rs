@@ -99,7 +99,7 @@ impl SignedIn {
         expect_recent(self.authenticated_at, now).is_ok()
     }
 
-    /// What opens further doors, such as an API key, needs all the proof that any of the organizations asks for.
+    /// What grants further access, such as an API key, needs all the proof that any of the organizations asks for.
     pub(crate) fn is_fully_proven(&self) -> Result<()> {
         self.acts_for_themselves()?;
         if self.needs_second_factor && !self.has_second_factor {

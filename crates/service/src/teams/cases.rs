@@ -44,7 +44,7 @@ impl Service {
             })
         };
         let key = CacheKey::Team(auth::key::hash(token));
-        match self.remembered(seen, key, load).await {
+        match self.get_or_load(seen, key, load).await {
             Ok(found) => Ok(Some(*found)),
             Err(Error::NotFound(_)) => Ok(None),
             Err(error) => Err(error),

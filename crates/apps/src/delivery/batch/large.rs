@@ -42,7 +42,7 @@ impl Batch<'_> {
                 }
             };
             let Some((call, memory)) = call else {
-                // It was deleted meanwhile.
+                // It has been deleted in the meantime.
                 self.give_back(pooled, true).await;
                 return Ok(Some(Stop::Done));
             };

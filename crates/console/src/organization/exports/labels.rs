@@ -61,7 +61,7 @@ impl State {
     }
 }
 
-/// Its end has come: no more runs are made by themselves.
+/// Its end has come: no more runs are created automatically.
 fn is_over(export: &BatchExport) -> bool {
     export.next_run_at.is_none()
 }

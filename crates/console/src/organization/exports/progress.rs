@@ -83,7 +83,7 @@ fn time_left(run: &Run) -> String {
     }
 }
 
-/// Rows a second, as of its last sign of life.
+/// Rows a second, as of its last heartbeat.
 fn rate(run: &Run) -> Option<i64> {
     let milliseconds = (run.updated_at - run.started_at?).num_milliseconds();
     let rows = run.records_read?;

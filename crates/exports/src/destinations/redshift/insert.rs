@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::column::Kind;
 
-/// Redshift takes 32 767 parameters.
+/// Redshift takes 32,767 parameters.
 const MAX_PARAMETERS: usize = 30_000;
 /// Redshift takes statements of 16 MB; the texts of parameters and of the statement itself stay well below.
 const MAX_BYTES: usize = 8 * 1024 * 1024;

@@ -29,7 +29,7 @@ pub(in crate::pipeline) async fn hold(db: &mut WriteTx, id: AppConfigId, worker:
     Ok(())
 }
 
-/// A sign of life, and how far it has got. False: it is no longer held.
+/// A heartbeat, and how far it has got. False: the lease is lost.
 pub(in crate::pipeline) async fn keep(
     db: &mut WriteTx,
     id: AppConfigId,
