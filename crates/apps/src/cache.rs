@@ -42,7 +42,7 @@ impl Caches {
         done
     }
 
-    /// Lets go of what is over, and of what nobody has asked about for long.
+    /// Drops what is over, and of what nobody has asked about for long.
     pub(crate) fn tidy(&self, now: Instant) {
         let mut all = self.all();
         let ids: Vec<AppConfigId> = all.owned.keys().copied().collect();
@@ -71,7 +71,7 @@ impl Caches {
         silent.into_iter().map(|(_, id)| id).collect()
     }
 
-    /// Lets go of all that a configuration keeps.
+    /// Drops all that a configuration keeps.
     pub(crate) fn forget(&self, id: AppConfigId) {
         self.all().forget(id);
     }

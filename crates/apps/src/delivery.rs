@@ -50,11 +50,11 @@ impl Apps {
             permit.timed(Box::pin(service.end_app_batch(&job, &untouched))).await?;
             return Ok(Delivered::All);
         }
-        let (tell, told) = watch::channel(job.cursor());
-        let mut batch = Batch::new(self, &job, tell, permit, stop);
+        let (cursor_tx, cursor_rx) = watch::channel(job.cursor());
+        let mut batch = Batch::new(self, &job, cursor_tx, permit, stop);
         // Each renewal says how far it has got.
         let renew = || async {
-            let cursor = *told.borrow();
+            let cursor = *cursor_rx.borrow();
             service.renew_app_lease(&job, &cursor).await
         };
         let stop = tokio::select! {

@@ -168,7 +168,7 @@ impl Outlet {
         let _turn = self.capturing.acquire().await;
         let memory = self
             .core
-            .captured
+            .captured_events
             .reserve_for(self.organization())
             .counting_like(answer);
         memory.take_all(bytes).await;

@@ -64,7 +64,7 @@ impl InstancePool {
         let made_of = InstanceKey::of(runnable);
         match kept {
             Some(pooled) if pooled.made_of == made_of && pooled.instance.is_open() => {
-                pooled.instance.give_way(rank);
+                pooled.instance.lower_priority(rank);
                 return Ok(pooled);
             }
             Some(old) => drop(old.instance.close().await),
@@ -99,7 +99,7 @@ impl InstancePool {
         }
     }
 
-    /// Lets go of those that nobody has called for a while.
+    /// Drops those that nobody has called for a while.
     pub(crate) async fn tidy(&self) {
         let idle: Vec<PooledInstance> = {
             let mut pool = self.pool();

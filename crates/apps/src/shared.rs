@@ -30,9 +30,9 @@ pub(crate) struct Core {
     pub(crate) worker: WorkerId,
     pub(crate) caches: Caches,
     /// The memory for events of apps that are being stored.
-    pub(crate) captured: Budget,
+    pub(crate) captured_events: Budget,
     /// The memory for large events that apps are given.
-    pub(crate) given: Budget,
+    pub(crate) large_events: Budget,
     /// Who is permitted to change the code of an app.
     pub(crate) updates: Shares,
     /// Who is permitted to fetch code from elsewhere.
@@ -68,8 +68,8 @@ impl Core {
             slots: deps.slots,
             worker,
             caches: Caches::default(),
-            captured: Budget::default(),
-            given: Budget::default(),
+            captured_events: Budget::default(),
+            large_events: Budget::default(),
             updates: Shares::of_updates(),
             downloads: Shares::of_downloads(),
             last_found: Mutex::new(OrganizationId(worker.0)),

@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::idle::POLL;
 use self::ready::Update;
-use self::search::{Found, What};
+use self::search::{Found, WorkItem};
 use self::slot_kind::SlotKind;
 use self::slots::SlotPool;
 use crate::apps::Apps;
@@ -63,32 +63,32 @@ impl Apps {
     /// Runs apps in all slots, until told to stop.
     #[boxed]
     pub async fn work(&self, stop: CancellationToken) {
-        let floor = Arc::new(SlotPool::new(self.core.slots));
+        let pool = Arc::new(SlotPool::new(self.core.slots));
         let mut tasks = JoinSet::new();
-        tasks.spawn(self.clone().keep_up(stop.clone()));
+        tasks.spawn(self.clone().run_maintenance(stop.clone()));
         if self.until_confined(&stop).await {
             for slot in 0..self.core.slots {
-                let duty = SlotKind::of(slot, self.core.slots);
-                tasks.spawn(self.clone().work_in_a_slot(duty, floor.clone(), stop.clone()));
+                let kind = SlotKind::of(slot, self.core.slots);
+                tasks.spawn(self.clone().work_in_a_slot(kind, pool.clone(), stop.clone()));
             }
         }
         while tasks.join_next().await.is_some() {}
-        let mut aside = std::mem::take(&mut *floor.aside());
-        while aside.join_next().await.is_some() {}
+        let mut detached = std::mem::take(&mut *pool.detached());
+        while detached.join_next().await.is_some() {}
         self.instances.close().await;
     }
 
-    async fn work_in_a_slot(self, duty: SlotKind, floor: Arc<SlotPool>, stop: CancellationToken) {
+    async fn work_in_a_slot(self, kind: SlotKind, pool: Arc<SlotPool>, stop: CancellationToken) {
         while !stop.is_cancelled() {
             tokio::select! {
                 () = stop.cancelled() => return,
-                () = floor.scheduler.until_room() => {}
+                () = pool.scheduler.until_room() => {}
             }
-            let mut changed = pin!(floor.scheduler.has_changed().notified());
+            let mut changed = pin!(pool.scheduler.has_changed().notified());
             changed.as_mut().enable();
-            match self.find(duty, &floor).await {
+            match self.find(kind, &pool).await {
                 Ok(Some(found)) => {
-                    self.do_in_a_slot(found, &floor, &stop).await;
+                    self.do_in_a_slot(found, &pool, &stop).await;
                     continue;
                 }
                 Ok(None) => {}
@@ -97,17 +97,17 @@ impl Apps {
             tokio::select! {
                 () = stop.cancelled() => {}
                 () = changed => {}
-                () = sleep_until(floor.scheduler.next_slow_at(Instant::now()).into()) => {}
+                () = sleep_until(pool.scheduler.next_slow_at(Instant::now()).into()) => {}
             }
         }
     }
 
     /// Waits for the app; a slow one continues outside the slot.
-    async fn do_in_a_slot(&self, found: Found, floor: &Arc<SlotPool>, stop: &CancellationToken) {
+    async fn do_in_a_slot(&self, found: Found, pool: &Arc<SlotPool>, stop: &CancellationToken) {
         let progress = found.permit.progress();
-        let (apps, stop, slots) = (self.clone(), stop.clone(), floor.clone());
+        let (apps, stop, slots) = (self.clone(), stop.clone(), pool.clone());
         let mut in_progress = InProgress(tokio::spawn(async move {
-            let done = apps.carry_through(&found, &slots, &stop).await;
+            let done = apps.run_found(&found, &slots, &stop).await;
             if done.is_err() {
                 // It would fail again immediately. The organization waits for that, and the slot goes on.
                 found.permit.timed(sleep(POLL)).await;
@@ -120,14 +120,14 @@ impl Apps {
             }
         }
         progress.leave_slot();
-        let mut aside = floor.aside();
-        while aside.try_join_next().is_some() {}
-        aside.spawn(async move {
+        let mut detached = pool.detached();
+        while detached.try_join_next().is_some() {}
+        detached.spawn(async move {
             in_progress.end().await;
         });
     }
 
-    async fn keep_up(self, stop: CancellationToken) {
+    async fn run_maintenance(self, stop: CancellationToken) {
         let mut tick = interval(TIDY_EVERY);
         while !stop.is_cancelled() {
             tokio::select! {
@@ -145,7 +145,7 @@ impl Apps {
         }
     }
 
-    /// Lets go of what apps keep that are no longer run.
+    /// Drops what apps keep that are no longer run.
     async fn tidy_caches(&self) -> Result<()> {
         let (caches, now) = (&self.core.caches, Instant::now());
         caches.tidy(now);
@@ -160,30 +160,30 @@ impl Apps {
     /// Does one thing that is due, if there is one. Tests call this, and never wait.
     #[boxed]
     pub async fn step(&self) -> Result<bool> {
-        let floor = SlotPool::new(self.core.slots);
-        match self.find(SlotKind::Any, &floor).await? {
-            Some(found) => self.carry_through(&found, &floor, &CancellationToken::new()).await,
+        let pool = SlotPool::new(self.core.slots);
+        match self.find(SlotKind::Any, &pool).await? {
+            Some(found) => self.run_found(&found, &pool, &CancellationToken::new()).await,
             None => Ok(false),
         }
     }
 
     /// In the organization's turn at the database: if that takes long, others have theirs.
-    async fn carry_through(&self, found: &Found, floor: &SlotPool, stop: &CancellationToken) -> Result<bool> {
-        let Found { what, tenant, permit } = found;
+    async fn run_found(&self, found: &Found, pool: &SlotPool, stop: &CancellationToken) -> Result<bool> {
+        let Found { item, tenant, permit } = found;
         let work = async {
-            match what {
-                What::Task => {
+            match item {
+                WorkItem::Task => {
                     let is_done = Box::pin(self.do_task(tenant.organization, permit)).await?;
                     if is_done {
-                        floor.updates().push(Update::Tasks(*tenant));
+                        pool.updates().push(Update::Tasks(*tenant));
                     }
                     Ok(is_done)
                 }
-                What::Events(app) => {
+                WorkItem::Events(app) => {
                     let delivered = Box::pin(self.deliver(app.config, permit, stop)).await?;
                     if let Delivered::Some(cursor) = delivered {
                         let app = DueApp { cursor, ..app.clone() };
-                        floor.updates().push(Update::App(*tenant, app));
+                        pool.updates().push(Update::App(*tenant, app));
                     }
                     Ok(delivered != Delivered::ByOthers)
                 }

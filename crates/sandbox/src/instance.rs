@@ -77,9 +77,9 @@ impl Instance {
 
     /// Leaves more of the processors to others: nobody who has many processes has more of these than somebody who has one. The first has rank
     /// 0. Without special rights, a process never gets a better rank again.
-    pub fn give_way(&self, rank: u32) {
+    pub fn lower_priority(&self, rank: u32) {
         if let Some(process) = &self.process {
-            process.give_way(rank);
+            process.lower_priority(rank);
         }
     }
 
@@ -136,7 +136,7 @@ impl Instance {
         self.carry_out(order, each.len(), true, self.limits.call_time).await
     }
 
-    /// A call of a method that is written down, and made by [`Self::make`]: what it is called with is no longer needed.
+    /// A call of a method that is written down, and made by [`Self::call_prepared`]: what it is called with is no longer needed.
     pub fn prepare(&self, method: &str, arguments: &[impl Serialize]) -> PreparedCall {
         PreparedCall {
             method: method.to_owned(),
@@ -145,7 +145,7 @@ impl Instance {
     }
 
     /// The memory is free when the app's process has read what it is called with.
-    pub async fn make(&mut self, call: PreparedCall, memory: Arc<Reservation>) -> Result<Json, Failure> {
+    pub async fn call_prepared(&mut self, call: PreparedCall, memory: Arc<Reservation>) -> Result<Json, Failure> {
         let PreparedCall { method, order } = call;
         if !self.capabilities.has(&method) {
             return Err(Failure::NoSuchMethod(method));

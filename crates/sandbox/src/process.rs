@@ -100,7 +100,7 @@ impl Process {
     }
 
     /// Each level leaves it about four fifths of what the one before does.
-    pub(crate) fn give_way(&self, rank: u32) {
+    pub(crate) fn lower_priority(&self, rank: u32) {
         let nice = i32::try_from(rank).map_or(NICEST, |rank| NICE.saturating_add(rank.saturating_mul(2)).min(NICEST));
         let id = self.child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
         if let Some(id) = id {

@@ -116,7 +116,7 @@ impl Sandbox {
     }
 
     /// The same with code of so many bytes that is loaded when there is room for it. It is not kept here: it takes memory until the process
-    /// has it. Its rank is that of [`Instance::give_way`].
+    /// has it. Its rank is that of [`Instance::lower_priority`].
     pub async fn open_loading(
         &self,
         (bytes, load): (usize, impl Future<Output = Result<Json, Failure>>),
@@ -126,7 +126,7 @@ impl Sandbox {
     ) -> Result<Instance, Failure> {
         let place = self.place(&self.instances).await?;
         let process = self.start_for_calls().await?;
-        process.give_way(rank);
+        process.lower_priority(rank);
         let memory = self.budgets.code.reserve_for(host.organization());
         // As it is loaded, and as it is sent.
         let room = timeout(self.limits.load_time, memory.take(2 * bytes, 2 * bytes)).await;

@@ -37,7 +37,7 @@ pub(super) struct Batch<'a> {
     job: &'a AppJob,
     pub(super) cursor: Cursor,
     /// For whoever writes down how far it has got.
-    tell: watch::Sender<Cursor>,
+    cursor_tx: watch::Sender<Cursor>,
     /// Whether it ends before the last event.
     pub(super) has_more: bool,
     pub(super) failures: i64,
@@ -69,7 +69,7 @@ impl<'a> Batch<'a> {
     pub(super) fn new(
         apps: &'a Apps,
         job: &'a AppJob,
-        tell: watch::Sender<Cursor>,
+        cursor_tx: watch::Sender<Cursor>,
         permit: &'a Permit,
         stop: &'a CancellationToken,
     ) -> Self {
@@ -77,7 +77,7 @@ impl<'a> Batch<'a> {
             apps,
             job,
             cursor: job.cursor(),
-            tell,
+            cursor_tx,
             has_more: true,
             failures: job.runnable.config.failures,
             error: None,
@@ -332,7 +332,7 @@ impl<'a> Batch<'a> {
             }
         }
         self.cursor = beyond;
-        self.tell.send_replace(beyond);
+        self.cursor_tx.send_replace(beyond);
         None
     }
 

@@ -73,7 +73,7 @@ impl Permit {
         self.shared.state().should_yield(self.number, Instant::now())
     }
 
-    /// For those who look on.
+    /// A handle to observe it.
     pub(crate) fn progress(&self) -> Progress {
         Progress {
             shared: self.shared.clone(),

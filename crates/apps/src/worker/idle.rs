@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use service::pipeline::Cursor;
 use service::{AppConfigId, TeamId, Time};
 
-/// How often it is looked for something to do.
+/// How often to poll for work.
 pub(super) const POLL: Duration = Duration::from_secs(1);
 /// A configuration without events is looked at less and less often, but at least this often.
 const MAX_PAUSE: Duration = Duration::from_secs(5);
@@ -41,7 +41,7 @@ impl Pauses {
         self.0.insert(id, Pause { until, length });
     }
 
-    /// Lets go of configurations that were disabled or deleted: what is due is looked at soon after its pause.
+    /// Drops configurations that were disabled or deleted: what is due is looked at soon after its pause.
     pub(super) fn tidy(&mut self, now: Instant) {
         self.0.retain(|_, pause| now < pause.until + FORGOTTEN);
     }
@@ -53,7 +53,7 @@ impl Pauses {
 
 /// Where one look over all configurations found nothing: others of the same team need not ask again.
 #[derive(Debug, Default)]
-pub(super) struct Quiet {
+pub(super) struct TeamsWithoutEvents {
     /// From this moment on there is nothing for the team.
     since: HashMap<TeamId, Time>,
     /// Those who have been handed something stand behind it.
@@ -63,7 +63,7 @@ pub(super) struct Quiet {
     failing: Duration,
 }
 
-impl Quiet {
+impl TeamsWithoutEvents {
     pub(super) fn has(&self, team: TeamId, cursor: &Cursor) -> bool {
         let since = self.since.get(&team);
         since.is_some_and(|since| *since <= cursor.until)
@@ -127,36 +127,44 @@ mod tests {
             until: Time::from_timestamp(second, 0).unwrap(),
             count,
         };
-        let (team, other, mut quiet) = (TeamId(1), TeamId(2), Quiet::default());
-        quiet.note(team, &at(10, 0));
-        assert!(quiet.has(team, &at(10, 0)) && quiet.has(team, &at(11, 0)) && quiet.has(team, &at(11, 3)));
-        assert!(!quiet.has(team, &at(9, 0)) && !quiet.has(other, &at(10, 0)));
-        quiet.note(team, &at(8, 0));
-        quiet.note(team, &at(12, 0));
-        assert!(quiet.has(team, &at(9, 0)));
+        let (team, other, mut without_events) = (TeamId(1), TeamId(2), TeamsWithoutEvents::default());
+        without_events.note(team, &at(10, 0));
+        assert!(
+            without_events.has(team, &at(10, 0))
+                && without_events.has(team, &at(11, 0))
+                && without_events.has(team, &at(11, 3))
+        );
+        assert!(!without_events.has(team, &at(9, 0)) && !without_events.has(other, &at(10, 0)));
+        without_events.note(team, &at(8, 0));
+        without_events.note(team, &at(12, 0));
+        assert!(without_events.has(team, &at(9, 0)));
         // Whoever stands behind events knows of no others: only who stands at the same place has nothing, either.
-        quiet.note(other, &at(10, 2));
-        assert!(quiet.has(other, &at(10, 2)) && !quiet.has(other, &at(10, 1)) && !quiet.has(other, &at(11, 0)));
-        quiet.forget(team);
-        assert!(!quiet.has(team, &at(10, 0)) && quiet.has(other, &at(10, 2)));
-        quiet.forget(other);
-        assert!(!quiet.has(other, &at(10, 2)));
+        without_events.note(other, &at(10, 2));
+        assert!(
+            without_events.has(other, &at(10, 2))
+                && !without_events.has(other, &at(10, 1))
+                && !without_events.has(other, &at(11, 0))
+        );
+        without_events.forget(team);
+        assert!(!without_events.has(team, &at(10, 0)) && without_events.has(other, &at(10, 2)));
+        without_events.forget(other);
+        assert!(!without_events.has(other, &at(10, 2)));
     }
 
     #[test]
     fn a_team_that_cannot_be_read_is_asked_for_once_and_a_look_does_not_wait_for_many() {
-        let (team, other, mut quiet) = (TeamId(1), TeamId(2), Quiet::default());
+        let (team, other, mut without_events) = (TeamId(1), TeamId(2), TeamsWithoutEvents::default());
         let cursor = Cursor {
             until: Time::UNIX_EPOCH,
             count: 0,
         };
-        quiet.note_failure(team, MAX_FAILING / 2);
-        assert!(quiet.has(team, &cursor) && !quiet.has(other, &cursor));
-        assert!(!quiet.has_failed_for_long());
-        quiet.note_failure(other, MAX_FAILING / 2);
-        assert!(quiet.has_failed_for_long());
-        quiet.begin();
-        assert!(!quiet.has_failed_for_long() && quiet.has(team, &cursor));
+        without_events.note_failure(team, MAX_FAILING / 2);
+        assert!(without_events.has(team, &cursor) && !without_events.has(other, &cursor));
+        assert!(!without_events.has_failed_for_long());
+        without_events.note_failure(other, MAX_FAILING / 2);
+        assert!(without_events.has_failed_for_long());
+        without_events.begin();
+        assert!(!without_events.has_failed_for_long() && without_events.has(team, &cursor));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use service::pipeline::DueApp;
 use service::{OrganizationId, Tenant};
 
-use super::idle::{Pauses, Quiet};
+use super::idle::{Pauses, TeamsWithoutEvents};
 use super::slot_kind::SlotKind;
 use crate::scheduler::Work;
 
@@ -19,13 +19,13 @@ const LATEST: Duration = Duration::from_secs(10);
 
 /// What waits.
 #[derive(Debug, Default)]
-pub(super) struct Ready {
+pub(super) struct ReadyQueue {
     organizations: BTreeMap<OrganizationId, Waiting>,
     begun_at: Option<Instant>,
     read_again_at: Option<Instant>,
     pub(super) pauses: Pauses,
     /// What was found out about teams since the list was read.
-    pub(super) quiet: Quiet,
+    pub(super) without_events: TeamsWithoutEvents,
 }
 
 /// What became known since.
@@ -44,7 +44,7 @@ struct Waiting {
     apps: VecDeque<DueApp>,
 }
 
-impl Ready {
+impl ReadyQueue {
     pub(super) fn is_old(&self, now: Instant) -> bool {
         self.read_again_at.is_none_or(|at| at <= now)
     }
@@ -52,7 +52,7 @@ impl Ready {
     /// Everything from before is gone. What is added from now on is what waits.
     pub(super) fn begin(&mut self, now: Instant) {
         self.organizations.clear();
-        self.quiet = Quiet::default();
+        self.without_events = TeamsWithoutEvents::default();
         self.pauses.tidy(now);
         // If it fails, it is tried again soon.
         (self.begun_at, self.read_again_at) = (Some(now), Some(now + READ_EVERY));
@@ -72,7 +72,7 @@ impl Ready {
             Update::Tasks(tenant) => self.add_tasks(tenant),
             Update::App(tenant, app) => {
                 // Whoever looked before they came has found nothing.
-                self.quiet.forget(app.team);
+                self.without_events.forget(app.team);
                 self.add_app(tenant, app);
             }
         }
@@ -176,7 +176,7 @@ mod tests {
         }
     }
 
-    fn listed(ready: &Ready, kind: SlotKind, are_tasks_first: bool) -> Vec<(u128, Work)> {
+    fn listed(ready: &ReadyQueue, kind: SlotKind, are_tasks_first: bool) -> Vec<(u128, Work)> {
         let all = ready.iter(kind, tenant(0).organization, are_tasks_first);
         all.map(|(tenant, work)| (tenant.organization.0.as_u128(), work))
             .collect()
@@ -184,7 +184,7 @@ mod tests {
 
     #[test]
     fn each_kind_of_slot_finds_what_it_does() {
-        let mut ready = Ready::default();
+        let mut ready = ReadyQueue::default();
         ready.add_tasks(tenant(1));
         ready.add_app(tenant(1), app(1, 10));
         ready.add_app(tenant(2), app(2, 20));
@@ -209,7 +209,7 @@ mod tests {
 
     #[test]
     fn whoever_was_found_is_named_after_the_others() {
-        let mut ready = Ready::default();
+        let mut ready = ReadyQueue::default();
         for number in 1..=3 {
             ready.add_tasks(tenant(number));
         }
@@ -223,7 +223,7 @@ mod tests {
 
     #[test]
     fn it_is_not_read_all_the_time() {
-        let (mut ready, start) = (Ready::default(), Instant::now());
+        let (mut ready, start) = (ReadyQueue::default(), Instant::now());
         assert!(ready.is_old(start));
         ready.begin(start);
         let read = start + Duration::from_millis(50);

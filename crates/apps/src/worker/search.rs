@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use service::pipeline::{DueAfter, DueApp};
 use service::{OrganizationId, Result, Tenant};
 
-use super::ready::Ready;
+use super::ready::ReadyQueue;
 use super::slot_kind::SlotKind;
 use super::slots::SlotPool;
 use crate::apps::Apps;
@@ -18,53 +18,53 @@ use crate::scheduler::{Permit, Work};
 const PAGE: i64 = 500;
 
 /// After looking for events for so long it is decided again who goes first: to look is part of what somebody takes.
-const LOOK_TIME: Duration = Duration::from_millis(20);
+const SEARCH_TIME: Duration = Duration::from_millis(20);
 
 /// Something to do for an organization, and the permit for it.
 pub(super) struct Found {
-    pub(super) what: What,
+    pub(super) item: WorkItem,
     pub(super) tenant: Tenant,
     pub(super) permit: Permit,
 }
 
-pub(super) enum What {
+pub(super) enum WorkItem {
     Task,
     Events(DueApp),
 }
 
 impl Apps {
     /// What is done next, by the shares of those who wait. One slot looks at a time. An organization's tasks and events alternate.
-    pub(super) async fn find(&self, kind: SlotKind, floor: &SlotPool) -> Result<Option<Found>> {
+    pub(super) async fn find(&self, kind: SlotKind, pool: &SlotPool) -> Result<Option<Found>> {
         let are_tasks_first = self.core.are_tasks_next.fetch_xor(true, Ordering::Relaxed);
-        let mut ready = floor.ready.lock().await;
+        let mut ready = pool.ready.lock().await;
         if ready.is_old(Instant::now()) {
             self.read_waiting(&mut ready).await?;
         }
-        floor.updates().drain(..).for_each(|update| ready.update(update));
-        ready.quiet.begin();
+        pool.updates().drain(..).for_each(|update| ready.update(update));
+        ready.without_events.begin();
         loop {
             let waiting = ready.iter(kind, self.last_found(), are_tasks_first);
-            let order = floor.scheduler.in_order(waiting, Instant::now());
+            let order = pool.scheduler.in_order(waiting, Instant::now());
             let (is_empty, since) = (order.is_empty(), Instant::now());
             for (tenant, work) in order {
                 let found = match work {
                     Work::Task => {
                         ready.take_task(tenant.organization);
-                        Some(What::Task)
+                        Some(WorkItem::Task)
                     }
-                    Work::Events => self.events_of(tenant, &mut ready, floor, since).await?,
+                    Work::Events => self.events_of(tenant, &mut ready, pool, since).await?,
                 };
-                if let Some(what) = found
-                    && let Some(permit) = floor.scheduler.begin(tenant, work, Instant::now())
+                if let Some(item) = found
+                    && let Some(permit) = pool.scheduler.begin(tenant, work, Instant::now())
                 {
                     self.note_found(tenant);
-                    return Ok(Some(Found { what, tenant, permit }));
+                    return Ok(Some(Found { item, tenant, permit }));
                 }
-                if since.elapsed() >= LOOK_TIME {
+                if since.elapsed() >= SEARCH_TIME {
                     break;
                 }
             }
-            if is_empty || since.elapsed() < LOOK_TIME || ready.quiet.has_failed_for_long() {
+            if is_empty || since.elapsed() < SEARCH_TIME || ready.without_events.has_failed_for_long() {
                 return Ok(None);
             }
         }
@@ -79,7 +79,7 @@ impl Apps {
     }
 
     /// Everything that waits, but for what had no events a moment ago.
-    async fn read_waiting(&self, ready: &mut Ready) -> Result<()> {
+    async fn read_waiting(&self, ready: &mut ReadyQueue) -> Result<()> {
         let service = &self.core.service;
         ready.begin(Instant::now());
         for organization in service.organizations_with_due_tasks().await? {
@@ -105,23 +105,23 @@ impl Apps {
     async fn events_of(
         &self,
         tenant: Tenant,
-        ready: &mut Ready,
-        floor: &SlotPool,
+        ready: &mut ReadyQueue,
+        pool: &SlotPool,
         since: Instant,
-    ) -> Result<Option<What>> {
+    ) -> Result<Option<WorkItem>> {
         while let Some(app) = ready.take_app(tenant.organization) {
             let begun = Instant::now();
-            let has_events = !ready.quiet.has(app.team, &app.cursor) && self.look_for_events(&app, ready, floor).await;
+            let has_events =
+                !ready.without_events.has(app.team, &app.cursor) && self.look_for_events(&app, ready, pool).await;
             let now = Instant::now();
-            floor
-                .scheduler
+            pool.scheduler
                 .note_search(tenant, now.saturating_duration_since(begun), now);
             if has_events {
                 ready.pauses.end(app.config);
-                return Ok(Some(What::Events(app)));
+                return Ok(Some(WorkItem::Events(app)));
             }
             ready.pauses.lengthen(app.config, now);
-            if since.elapsed() >= LOOK_TIME {
+            if since.elapsed() >= SEARCH_TIME {
                 break;
             }
         }
@@ -129,14 +129,14 @@ impl Apps {
     }
 
     /// Whether it has any, as far as that can be read. Where it cannot, the other teams are looked at all the same.
-    async fn look_for_events(&self, app: &DueApp, ready: &mut Ready, floor: &SlotPool) -> bool {
+    async fn look_for_events(&self, app: &DueApp, ready: &mut ReadyQueue, pool: &SlotPool) -> bool {
         let begun = Instant::now();
         match self.has_events(app.team, &app.cursor).await {
             Ok(true) => return true,
-            Ok(false) => ready.quiet.note(app.team, &app.cursor),
+            Ok(false) => ready.without_events.note(app.team, &app.cursor),
             Err(error) => {
-                ready.quiet.note_failure(app.team, begun.elapsed());
-                if floor.failures().is_to_log(app.team, Instant::now()) {
+                ready.without_events.note_failure(app.team, begun.elapsed());
+                if pool.failures().is_to_log(app.team, Instant::now()) {
                     log_unreadable(app.team, &error);
                 }
             }

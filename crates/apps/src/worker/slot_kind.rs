@@ -26,9 +26,9 @@ mod tests {
     #[test]
     fn tasks_never_have_all_slots_and_always_have_some() {
         for slots in 2..50 {
-            let duties: Vec<SlotKind> = (0..slots).map(|slot| SlotKind::of(slot, slots)).collect();
+            let kinds: Vec<SlotKind> = (0..slots).map(|slot| SlotKind::of(slot, slots)).collect();
             assert!(
-                duties.contains(&SlotKind::Events) && duties.contains(&SlotKind::Any),
+                kinds.contains(&SlotKind::Events) && kinds.contains(&SlotKind::Any),
                 "{slots}"
             );
         }

@@ -6,18 +6,18 @@ use tokio::sync::Mutex;
 use tokio::task::JoinSet;
 
 use super::idle::Failures;
-use super::ready::{Ready, Update};
+use super::ready::{ReadyQueue, Update};
 use crate::scheduler::Scheduler;
 
 /// What the slots of a process share.
 #[derive(Debug)]
 pub(super) struct SlotPool {
-    pub(super) ready: Mutex<Ready>,
+    pub(super) ready: Mutex<ReadyQueue>,
     updates: std::sync::Mutex<Vec<Update>>,
     failures: std::sync::Mutex<Failures>,
     pub(super) scheduler: Scheduler,
     /// What goes on without a slot.
-    aside: std::sync::Mutex<JoinSet<()>>,
+    detached: std::sync::Mutex<JoinSet<()>>,
 }
 
 impl SlotPool {
@@ -27,12 +27,12 @@ impl SlotPool {
             updates: std::sync::Mutex::default(),
             failures: std::sync::Mutex::default(),
             scheduler: Scheduler::new(slots),
-            aside: std::sync::Mutex::default(),
+            detached: std::sync::Mutex::default(),
         }
     }
 
-    pub(super) fn aside(&self) -> MutexGuard<'_, JoinSet<()>> {
-        self.aside.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn detached(&self) -> MutexGuard<'_, JoinSet<()>> {
+        self.detached.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What is to be added to what waits.

@@ -1,4 +1,4 @@
-//! Carries out the tasks of apps: what they do on a schedule, and the jobs that they queued.
+//! Runs the tasks of apps: what they do on a schedule, and the jobs that they queued.
 
 use std::sync::{Arc, OnceLock};
 
@@ -38,12 +38,12 @@ impl Apps {
                     .await
                     .map(|()| true)
             }
-            Some(task) => self.carry_out(&task, permit).await.map(|()| true),
+            Some(task) => self.run_task(&task, permit).await.map(|()| true),
             None => Ok(false),
         }
     }
 
-    async fn carry_out(&self, task: &AppTask, permit: &Permit) -> Result<()> {
+    async fn run_task(&self, task: &AppTask, permit: &Permit) -> Result<()> {
         let service = &self.core.service;
         permit.begin_call();
         let outlet = OnceLock::new();
@@ -82,17 +82,17 @@ impl Apps {
         permit.timed(Box::pin(service.end_app_task(task, outcome))).await
     }
 
-    /// How it went. What the app says goes into the outlet, which is there also if nobody waits for the end of this.
-    async fn call(&self, task: &AppTask, rank: u32, said: &OnceLock<Arc<Outlet>>) -> Result<(), Failure> {
+    /// How it went. What the app says goes into the outlet, which is in `used_outlet` also if nobody waits for the end of this.
+    async fn call(&self, task: &AppTask, rank: u32, used_outlet: &OnceLock<Arc<Outlet>>) -> Result<(), Failure> {
         let core = &self.core;
         let mut pooled = match self.instances.take(core, &task.runnable, rank).await {
             Ok(pooled) => pooled,
             Err((failure, outlet)) => {
-                said.get_or_init(|| outlet);
+                used_outlet.get_or_init(|| outlet);
                 return Err(failure);
             }
         };
-        said.get_or_init(|| pooled.outlet.clone());
+        used_outlet.get_or_init(|| pooled.outlet.clone());
         match timeout(core.longest(), set_up_and_call(&mut pooled, task)).await {
             Ok(outcome) => {
                 self.instances.put_back(task.runnable.config.id, pooled);

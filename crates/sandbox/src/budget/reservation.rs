@@ -93,7 +93,7 @@ impl Reservation {
     }
 
     /// The same for what may be larger than one of its kind is counted as.
-    pub async fn take_of_one(&self, bytes: usize) {
+    pub async fn take_capped(&self, bytes: usize) {
         self.take_all(bytes.min(OF_ONE - UNCOUNTED)).await;
     }
 

@@ -106,7 +106,7 @@ async fn whoever_has_many_leaves_more_of_the_processor_to_others() {
     let niceness = |id: &i32| getpriority_process(Pid::from_raw(*id)).unwrap();
     assert!(spares.iter().all(|id| niceness(id) == 10));
     for (rank, expected) in [(1, 12), (3, 16), (5, 19), (1000, 19)] {
-        app.give_way(rank);
+        app.lower_priority(rank);
         let highest = spares.iter().map(niceness).max();
         assert_eq!(highest, Some(expected));
     }

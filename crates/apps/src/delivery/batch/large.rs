@@ -47,7 +47,7 @@ impl Batch<'_> {
                 return Ok(Some(Stop::Done));
             };
             self.permit.begin_call();
-            outcome = match self.unless_cut(make(&mut pooled, method, call, memory)).await {
+            outcome = match self.unless_cut(call_prepared(&mut pooled, method, call, memory)).await {
                 Ok(outcome) => outcome,
                 Err(cut) => {
                     let stop = self.note_cut(&pooled, &event, &cut);
@@ -74,8 +74,8 @@ impl Batch<'_> {
         end: Time,
     ) -> Result<Option<(PreparedCall, Arc<Reservation>)>> {
         let config = &self.job.runnable.config;
-        let memory = self.apps.core.given.reserve_for(config.organization_id.0);
-        memory.take_of_one(COUNTED * bytes).await;
+        let memory = self.apps.core.large_events.reserve_for(config.organization_id.0);
+        memory.take_capped(COUNTED * bytes).await;
         let read = self.next_events(end).await?;
         let again = read.events.first().filter(|again| again.uuid == event.uuid);
         let call = again.map(|again| {
@@ -86,13 +86,13 @@ impl Batch<'_> {
     }
 }
 
-async fn make(
+async fn call_prepared(
     pooled: &mut PooledInstance,
     method: &str,
     call: PreparedCall,
     memory: Arc<Reservation>,
 ) -> Result<(), Failure> {
-    let answer = pooled.instance.make(call, memory).await?;
+    let answer = pooled.instance.call_prepared(call, memory).await?;
     if method == "composeWebhook" && !answer.is_null() {
         webhook::send(&pooled.outlet, &answer).await?;
     }
