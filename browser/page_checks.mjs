@@ -1,7 +1,7 @@
 // What holds for every page, whatever is on it. Each function returns what is wrong, one line each; none is what is wanted.
 import { axe } from '../crates/testkit/external/browser.mjs';
 
-/** A desk in the light and a phone in the dark: each width, and each set of colours. Neither changes what the other is about. */
+/** A desk in the light and a phone in the dark: each width, and each set of colors. Neither changes what the other is about. */
 export const LOOKS = [
   { width: 1440, colorScheme: 'light' },
   { width: 375, colorScheme: 'dark' },

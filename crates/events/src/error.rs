@@ -28,7 +28,7 @@ pub enum Error {
     CutOff,
     #[error("the ClickHouse URL {0}")]
     Address(&'static str),
-    /// What befell several callers at once.
+    /// A failure shared by several callers.
     #[error("{0}")]
     Shared(#[source] std::sync::Arc<Error>),
     #[error("the rows could not be encoded")]

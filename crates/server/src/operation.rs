@@ -24,7 +24,7 @@ use crate::settings::Settings;
 
 const PING_LIMIT: Duration = Duration::from_secs(2);
 /// With less, a database or a store of events stops taking anything soon.
-const LEAST_DISK: u64 = 16 * MEBIBYTE;
+const MIN_FREE_DISK: u64 = 16 * MEBIBYTE;
 const MEBIBYTE: u64 = 1024 * 1024;
 const WRITE_AGAIN_AFTER: Duration = Duration::from_secs(1);
 const PING_AGAIN_AFTER: Duration = Duration::from_millis(500);
@@ -113,7 +113,7 @@ async fn is_ready(State(operation): State<Health>) -> (StatusCode, String) {
 
 impl Health {
     fn is_disk_full(&self) -> bool {
-        free_disk(&self.data_dir).is_some_and(|free| free < LEAST_DISK)
+        free_disk(&self.data_dir).is_some_and(|free| free < MIN_FREE_DISK)
     }
 
     /// Asked once for all who want to know at the same time, as anybody can ask.
@@ -136,7 +136,7 @@ fn free_disk(folder: &Path) -> Option<u64> {
     Some(disk.f_bavail.saturating_mul(disk.f_frsize))
 }
 
-/// What is not as it should be, but no reason to turn people away.
+/// Problems that do not make the server unready.
 fn ready(missing: &[Layer], jump: Option<TimeDelta>) -> String {
     let layers = (!missing.is_empty()).then(|| {
         let names: Vec<&str> = missing.iter().map(|layer| layer.name()).collect();

@@ -158,7 +158,7 @@ impl Reservation {
         Sender {
             network: self.holding.network,
             organization: self.holding.organization,
-            is_tight: false,
+            is_highly_compressed: false,
         }
     }
 

@@ -62,9 +62,9 @@ pub(super) async fn decode(
     reservation: Reservation,
     reading: Reading,
 ) -> Result<(Captured, Reservation, Reading)> {
-    let is_known_tight = claimed_size(&bytes).is_some_and(|size| size > USUAL_RATIO * bytes.len());
+    let is_highly_compressed = claimed_size(&bytes).is_some_and(|size| size > USUAL_RATIO * bytes.len());
     let mut work = Work {
-        is_tight: is_known_tight,
+        is_highly_compressed,
         sent: bytes.len(),
         text: bytes,
         packed: None,
@@ -83,7 +83,7 @@ pub(super) async fn decode(
         });
         match running.await.map_err(|_| Refused::Failed)?? {
             Outcome::Done(captured, work) => return Ok((captured, work.reservation, work.reading)),
-            Outcome::IsTight(again) => work = *again,
+            Outcome::HighlyCompressed(again) => work = *again,
             // What gzip only claims to need, or needed before, is not taken from others until it is its turn.
             Outcome::WaitsToUnpack(waiting, needed) => {
                 work = *waiting;
@@ -102,7 +102,7 @@ struct Work {
     /// Packed at first.
     text: Vec<u8>,
     /// Whether it becomes longer, or takes more, than is usual. If so, it waits with others of which that is known.
-    is_tight: bool,
+    is_highly_compressed: bool,
     sent: usize,
     /// What it was, if that is much less.
     packed: Option<Vec<u8>>,
@@ -119,7 +119,7 @@ struct Work {
 enum Outcome {
     Done(Captured, Box<Work>),
     /// It becomes longer, or takes more, than is usual.
-    IsTight(Box<Work>),
+    HighlyCompressed(Box<Work>),
     WaitsToUnpack(Box<Work>, usize),
     WaitsToParse(Box<Work>, usize),
 }
@@ -127,14 +127,14 @@ enum Outcome {
 impl Work {
     fn sender(&self) -> Sender {
         Sender {
-            is_tight: self.is_tight,
+            is_highly_compressed: self.is_highly_compressed,
             ..self.reservation.sender()
         }
     }
 
     /// How long it may become in this line.
     fn most(&self) -> usize {
-        if self.is_tight {
+        if self.is_highly_compressed {
             MAX_BYTES
         } else {
             (USUAL_RATIO * self.sent).min(MAX_BYTES)
@@ -146,9 +146,9 @@ impl Work {
             let claimed = claimed_size(&self.text).unwrap_or_default().min(self.most());
             match self.reservation.grow(claimed) {
                 Ok(()) => match self.unpack(claimed) {
-                    Err(Refused::Body(Refusal::TooLarge)) if !self.is_tight => {
+                    Err(Refused::Body(Refusal::TooLarge)) if !self.is_highly_compressed => {
                         self.reservation.shrink_to(self.text.capacity());
-                        return Ok(self.wait_with_tight());
+                        return Ok(self.wait_with_highly_compressed());
                     }
                     unpacked => unpacked?,
                 },
@@ -160,9 +160,9 @@ impl Work {
             reserved
         } else {
             let needed = estimate(&self.text);
-            if !self.is_tight && is_costly(self.sent, needed) {
+            if !self.is_highly_compressed && is_costly(self.sent, needed) {
                 self.repack();
-                return Ok(self.wait_with_tight());
+                return Ok(self.wait_with_highly_compressed());
             }
             match self.reservation.grow(needed) {
                 Ok(()) => needed,
@@ -189,10 +189,10 @@ impl Work {
         Ok(Outcome::WaitsToUnpack(Box::new(self), needed))
     }
 
-    fn wait_with_tight(mut self) -> Outcome {
-        self.is_tight = true;
+    fn wait_with_highly_compressed(mut self) -> Outcome {
+        self.is_highly_compressed = true;
         self.unpacked = 0;
-        Outcome::IsTight(Box::new(self))
+        Outcome::HighlyCompressed(Box::new(self))
     }
 
     /// Makes it what it was, if that is much less.

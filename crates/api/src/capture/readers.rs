@@ -41,7 +41,7 @@ pub(super) struct Sender {
     /// Whose token it is, once that is known. Teams of one organization share: anybody makes as many as they like.
     pub(super) organization: Option<OrganizationId>,
     /// Whether it becomes so much more than was sent that it costs the sender almost nothing.
-    pub(super) is_tight: bool,
+    pub(super) is_highly_compressed: bool,
 }
 
 /// Whose time it takes: that of a subnet, and in it of a network.
@@ -52,15 +52,15 @@ struct Group {
 }
 
 /// No sender has this address.
-const ALL_TIGHT: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+const ALL_HIGHLY_COMPRESSED: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
 /// How many times as much their time counts.
-const TIGHT_WEIGHT: u32 = 4;
+const HIGHLY_COMPRESSED_WEIGHT: u32 = 4;
 
 impl Group {
     /// A time as it counts for the subnet.
     fn weighed(self, time: Duration) -> Duration {
-        if self.subnet == ALL_TIGHT {
-            time * TIGHT_WEIGHT
+        if self.subnet == ALL_HIGHLY_COMPRESSED {
+            time * HIGHLY_COMPRESSED_WEIGHT
         } else {
             time
         }
@@ -68,12 +68,12 @@ impl Group {
 }
 
 impl Sender {
-    /// What is packed tight is one subnet, from wherever it comes.
+    /// What is highly compressed is one subnet, from wherever it comes.
     fn group(self) -> Group {
         let subnet = subnet(self.network);
-        if self.is_tight {
+        if self.is_highly_compressed {
             return Group {
-                subnet: ALL_TIGHT,
+                subnet: ALL_HIGHLY_COMPRESSED,
                 network: subnet,
             };
         }
@@ -92,8 +92,8 @@ pub(super) struct Readers(Arc<Mutex<[Line; 3]>>);
 /// Subnets share the time, as tokens are public; in each its networks do, so that one with many tokens does not keep its neighbors waiting; and in
 /// these the organizations that they send for take turns. Those without a token are one organization here.
 ///
-/// Bodies that are packed tight share a quarter of the time of one subnet, and in it the subnets do that they come from: otherwise whoever sends a
-/// few kilobytes from many subnets would have nearly all of it.
+/// Bodies that are highly compressed share a quarter of the time of one subnet, and in it the subnets do that they come from: otherwise whoever
+/// sends a few kilobytes from many subnets would have nearly all of it.
 #[derive(Debug, Default)]
 struct Line {
     places: usize,
@@ -359,7 +359,7 @@ mod tests {
         Sender {
             network: [192, 0, 2, number].into(),
             organization: organization.map(id),
-            is_tight: false,
+            is_highly_compressed: false,
         }
     }
 
@@ -555,25 +555,25 @@ mod tests {
 
     /// A subnet costs whoever sends a few kilobytes almost nothing, so they can have many.
     #[tokio::test]
-    async fn what_is_packed_tight_shares_the_time_of_one_subnet() {
+    async fn what_is_highly_compressed_shares_the_time_of_one_subnet() {
         let readers = Readers::new(1);
         let usual = (elsewhere(100), SHORT);
-        let tight: Vec<_> = (1..17)
+        let compressed: Vec<_> = (1..17)
             .map(|number| {
                 let sender = Sender {
-                    is_tight: true,
+                    is_highly_compressed: true,
                     ..elsewhere(number)
                 };
                 (sender, 2 * SHORT)
             })
             .collect();
-        for (sender, time) in tight.iter().chain([&usual]) {
+        for (sender, time) in compressed.iter().chain([&usual]) {
             take(&readers, *sender, *time);
         }
-        let order = in_turn(&readers, &[tight.repeat(4), vec![usual; 20]].concat(), 30);
+        let order = in_turn(&readers, &[compressed.repeat(4), vec![usual; 20]].concat(), 30);
         let usual = of(&order, usual.0);
         assert!((19..=20).contains(&usual), "two for each of the others: {order:?}");
-        let of_subnets = tight.iter().map(|(sender, _)| of(&order, *sender));
+        let of_subnets = compressed.iter().map(|(sender, _)| of(&order, *sender));
         assert!(of_subnets.max() <= Some(1), "they take turns: {order:?}");
     }
 

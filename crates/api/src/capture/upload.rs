@@ -189,7 +189,7 @@ impl Upload<'_> {
 /// How long a small body may be, however short it is when it is packed.
 const LITTLE: usize = 4 * 1024;
 
-/// A small body, unpacked, if it is small then as well. What was packed tighter than events are takes turns with others: here it would
+/// A small body, unpacked, if it is small then as well. What is compressed more than events are takes turns with others: here it would
 /// take the time of those who serve everybody.
 fn small(bytes: &[u8]) -> Result<Option<Vec<u8>>> {
     let most = (bytes.len() * USUAL_RATIO).clamp(LITTLE, SMALL);
@@ -234,8 +234,8 @@ mod tests {
         assert!(!is_costly(gzip(&events).len(), estimate(events.as_bytes())));
         let little = format!(r#"{{"event":"e"{}}}"#, " ".repeat(3_000));
         assert!(small(&gzip(&little)).unwrap().is_some());
-        let tight = format!(r#"{{"event":"e"{}}}"#, " ".repeat(60_000));
-        assert!(small(&gzip(&tight)).unwrap().is_none());
+        let compressed = format!(r#"{{"event":"e"{}}}"#, " ".repeat(60_000));
+        assert!(small(&gzip(&compressed)).unwrap().is_none());
         let empty = format!("[{}{{}}]", "{},".repeat(10_000));
         assert!(is_costly(empty.len(), estimate(empty.as_bytes())));
         assert!(is_costly(empty.len() / 16, estimate(empty.as_bytes())));

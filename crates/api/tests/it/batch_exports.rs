@@ -364,8 +364,9 @@ on_both! {
             assert_eq!((&list.body["count"], &seen[..]), (&json!(expected.len()), expected));
             let organization = Some(OrganizationRef::Id(kit.organization));
             let caller = kit.service.allowed::<ReadExports>(Credential::Key(&key), organization, Request::default());
-            let troubled = kit.service.troubled_exports(&caller.await.unwrap(), Window::new(None, None)).await.unwrap();
-            assert_eq!(troubled.items.len(), expected.len(), "all of them are paused");
+            let all = Window::new(None, None);
+            let found = kit.service.exports_needing_attention(&caller.await.unwrap(), all).await.unwrap();
+            assert_eq!(found.items.len(), expected.len(), "all of them are paused");
         }
     }
 

@@ -86,7 +86,7 @@ struct Seen {
     domains: Page<Domain>,
     /// The newest.
     exports: Arc<Page<ExportSeen>>,
-    troubled: Arc<Page<ExportSeen>>,
+    exports_needing_attention: Arc<Page<ExportSeen>>,
     apps: AppsSeen,
 }
 
@@ -103,7 +103,7 @@ impl Seen {
             invites: service.invites(&invites, all).await?,
             domains: service.domains(&domains, all).await?,
             exports: service.batch_exports(&exports, few(EXPORTS_SHOWN)).await?,
-            troubled: service.troubled_exports(&exports, items).await?,
+            exports_needing_attention: service.exports_needing_attention(&exports, items).await?,
             apps: apps::seen(service, access, items).await?,
         })
     }
@@ -135,7 +135,7 @@ impl Seen {
                 ..figure(self.domains.count, "Domains", Some("domains/"))
             },
             Figure {
-                more: match self.troubled.count {
+                more: match self.exports_needing_attention.count {
                     0 => String::new(),
                     count => format!("{count} paused or failing"),
                 },
@@ -180,7 +180,7 @@ async fn overview(
     let mut attention = attention::items(
         &seen.invites.items,
         &seen.domains.items,
-        &seen.troubled.items,
+        &seen.exports_needing_attention.items,
         &seen.apps,
         now,
     );
@@ -188,7 +188,8 @@ async fn overview(
     let steps = first_steps::left(&service, &access, seen.present(members)).await?;
     // Not twice on one page.
     let is_inviting_a_step = steps.iter().any(|step| step.path == access.path("invites/new/"));
-    let unread = left_out(&seen.troubled) + left_out(&seen.apps.given_up) + left_out(&seen.apps.outdated);
+    let unread =
+        left_out(&seen.exports_needing_attention) + left_out(&seen.apps.given_up) + left_out(&seen.apps.outdated);
     let more_attention = number(attention.len().saturating_sub(ITEMS_SHOWN)) + unread;
     attention.truncate(ITEMS_SHOWN);
     let exports: Vec<Export> = seen.exports.items.iter().map(Export::from).collect();

@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn kinds_differ_without_their_colours() {
+    fn kinds_differ_without_their_colors() {
         let looks = RunState::ALL.map(|kind| (kind.height(), kind.is_hollow()));
         for (place, look) in looks.iter().enumerate() {
             assert!(!looks[place + 1..].contains(look), "{looks:?}");

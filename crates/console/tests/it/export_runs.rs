@@ -200,7 +200,7 @@ async fn runs_are_shown_as_a_picture_and_one_by_one() {
 }
 
 #[tokio::test]
-async fn what_was_called_off_differs_by_more_than_its_colour() {
+async fn what_was_called_off_differs_by_more_than_its_color() {
     let kit = Kit::new().await;
     let scene = Scene::new(&kit, Interval::Hour).await;
     scene.wait(TimeDelta::hours(2));

@@ -25,12 +25,13 @@ impl Service {
 
     /// Those that fail or are paused; those that fail come first.
     #[boxed]
-    pub async fn troubled_exports(
+    pub async fn exports_needing_attention(
         &self,
         caller: &Caller<ReadExports>,
         window: Window,
     ) -> Result<Arc<Page<ExportSeen>>> {
-        self.select_exports(caller, ExportSelection::Troubled, window).await
+        self.select_exports(caller, ExportSelection::NeedsAttention, window)
+            .await
     }
 
     async fn select_exports(

@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_is_escaped_and_signs_tell_what_colours_do() {
+    fn everything_is_escaped_and_signs_tell_what_colors_do() {
         let changes = [FileChange {
             name: "a<b>\".ts".to_owned(),
             ..change(Some("kept\n<i>old</i>\n"), Some("kept\n</pre><script>\n"))

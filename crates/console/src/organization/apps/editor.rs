@@ -78,8 +78,8 @@ impl Editor {
         }
     }
 
-    /// In colors, also when all is well.
-    pub(super) fn in_colours(mut self) -> Self {
+    /// With the code highlighted, also when all is well.
+    pub(super) fn highlighted(mut self) -> Self {
         self.listing = listing(self.name, &self.label, &self.text, &self.faults);
         self
     }

@@ -195,7 +195,7 @@ async fn source_page<P: Permission>(
         version: shown.version.unwrap_or(found.app.version),
         editor: text
             .filter(|_| may_change)
-            .map(|text| Editor::new("text", &file, text, here).in_colours()),
+            .map(|text| Editor::new("text", &file, text, here).highlighted()),
         listing: text
             .filter(|_| !may_change)
             .and_then(|text| Listing::new("text", &file, text, &[])),

@@ -99,7 +99,7 @@ fn selecting(selection: ExportSelection, db: &Session) -> (&'static str, &'stati
             rows!(db, " ORDER BY created_at DESC, id DESC LIMIT $3 OFFSET $4"),
             seen!(db, "SELECT count(*)", ""),
         ),
-        ExportSelection::Troubled => (
+        ExportSelection::NeedsAttention => (
             rows!(
                 db,
                 " AND (paused OR failures > 0) ORDER BY CASE WHEN failures > 0 THEN 0 ELSE 1 END, created_at DESC, \

@@ -115,7 +115,7 @@ pub(crate) enum ExportSelection {
     /// Newest first.
     All,
     /// Those that fail or are paused, and that fail first.
-    Troubled,
+    NeedsAttention,
 }
 
 impl BatchExport {
