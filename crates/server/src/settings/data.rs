@@ -32,7 +32,7 @@ pub(crate) struct DataSettings {
     #[arg(long, global = true, env = "HEDGEROW_EXPORT_ROOT", value_name = "FOLDER")]
     pub(crate) export_root: Option<PathBuf>,
 
-    /// The number of export runs that this process executes concurrently; 0 for none.
+    /// The number of slots for export runs, and as many for apps; 0 for none.
     #[arg(
         long,
         global = true,
