@@ -39,7 +39,16 @@ pub(crate) fn first_build() -> Result<()> {
     let written = document::replaced(&fs::read_to_string(&file)?, "build", &markdown(&facts, &build)?)?;
     fs::write(&file, written)?;
     say(&format!("written: {}", file.display()));
-    empty(&folder)
+    keep(&folder)
+}
+
+/// What was built serves the other benchmarks, if there is no release build yet.
+fn keep(folder: &Path) -> Result<()> {
+    let release = target().join("release");
+    if !release.exists() {
+        fs::rename(folder.join("release"), release)?;
+    }
+    empty(folder)
 }
 
 fn empty(folder: &Path) -> Result<()> {
