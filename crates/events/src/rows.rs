@@ -16,6 +16,9 @@ pub const MAX_ROW_BYTES: usize = 16 << 20;
 /// What a single event has at most, read as it is kept: more than a request brings, with its person besides.
 const MAX_STORED_BYTES: usize = 256 << 20;
 
+/// What an event has at most that is read together with others.
+const MAX_SMALL_BYTES: usize = 256 << 10;
+
 /// How much is read at a time.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Portion {
@@ -25,6 +28,8 @@ pub(crate) struct Portion {
     pub(crate) bytes: usize,
     /// A row of more bytes ends the scan: a query can name a large column hundreds of times.
     pub(crate) row: usize,
+    /// Of a row of more bytes than this, what may be long is left out: null is in its place.
+    pub(crate) whole_row: usize,
     /// How many rows ClickHouse sends in one message, and how many bytes we take for one.
     pub(crate) block: usize,
     pub(crate) message: usize,
@@ -38,17 +43,29 @@ impl Portion {
         rows: 8192,
         bytes: 8 << 20,
         row: MAX_ROW_BYTES,
+        whole_row: usize::MAX,
         block: 8192,
         message: 256 << 20,
         waiting: 4,
     };
-    /// For those who may stop after a few rows, and for whom nothing is to be read in vain.
+    /// For those who may stop after a few rows, and of whom there are many: nothing is to be read in vain, nor what is large.
     pub(crate) const SMALL: Self = Self {
         rows: 32,
-        bytes: 4 << 20,
+        bytes: MAX_SMALL_BYTES,
         row: MAX_STORED_BYTES,
+        whole_row: MAX_SMALL_BYTES,
         block: 32,
-        message: 32 * MAX_STORED_BYTES,
+        message: 32 * MAX_SMALL_BYTES + (1 << 20),
+        waiting: 1,
+    };
+    /// For those who read a single row.
+    pub(crate) const ONE: Self = Self {
+        rows: 1,
+        bytes: MAX_STORED_BYTES,
+        row: MAX_STORED_BYTES,
+        whole_row: usize::MAX,
+        block: 1,
+        message: MAX_STORED_BYTES + (1 << 20),
         waiting: 1,
     };
 
@@ -58,6 +75,7 @@ impl Portion {
             rows: 1,
             bytes,
             row: bytes,
+            whole_row: usize::MAX,
             block: 8192,
             // With what Arrow itself takes for hundreds of columns.
             message: 2 * bytes + (1 << 20),
@@ -102,6 +120,13 @@ impl Rows {
     }
 }
 
+const JSON: &str = "json";
+
+/// Whether a column of [`schema`] is JSON.
+pub(crate) fn is_json(field: &Field) -> bool {
+    field.metadata().contains_key(JSON)
+}
+
 /// What a query's rows look like: text and JSON as `Utf8` (JSON marked by the metadata `json`), the rest as one would
 /// expect. Every column may be null.
 pub fn schema(query: &Query) -> SchemaRef {
@@ -115,7 +140,7 @@ pub fn schema(query: &Query) -> SchemaRef {
         };
         let made = Field::new(&field.alias, kind, true);
         if field.kind == Type::Json {
-            made.with_metadata([("json".to_owned(), "true".to_owned())].into())
+            made.with_metadata([(JSON.to_owned(), "true".to_owned())].into())
         } else {
             made
         }

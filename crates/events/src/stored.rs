@@ -23,6 +23,8 @@ pub struct Stored {
     pub elements_chain: String,
     pub person_id: Option<String>,
     pub person_properties: Box<RawValue>,
+    /// Whether nothing is left out; else it is large, and [`Events::stored_event`] has all of it.
+    pub is_whole: bool,
 }
 
 impl Stored {
@@ -75,32 +77,49 @@ impl Events {
         Ok(self.count(scan).await? > 0)
     }
 
-    /// The events of a team that came in from `start` on and before `end`, oldest first, after the first `skip`.
+    /// The events of a team that came in from `start` on and before `end`, oldest first, after the first `skip`. Of a large one properties and
+    /// elements are left out, and it comes alone: many may read at the same time.
     #[boxed]
     pub async fn stored(&self, team: i64, start: Time, end: Time, skip: usize, most: Most) -> Result<StoredEvents> {
-        let scan = Scan {
-            team,
-            query: Query::of(Model::Events, &COLUMNS),
-            start: Some(start),
-            end,
-            skip,
-            limit: Some(most.events),
-        };
-        let mut rows = self.scan_in(Portion::SMALL, scan);
+        let mut rows = self.scan_in(Portion::SMALL, scan(team, start, end, skip, most.events));
         let (mut events, mut bytes) = (Vec::new(), 0_usize);
         while let Some(batch) = rows.next().await {
             let batch = batch?;
             for row in 0..batch.num_rows() {
                 let event = stored(&batch, row);
                 bytes = bytes.saturating_add(event.bytes());
-                if bytes > most.bytes && !events.is_empty() {
+                let is_alone = !event.is_whole;
+                let is_next = events.is_empty() || (bytes <= most.bytes && !is_alone);
+                if is_next {
+                    events.push(event);
+                }
+                if !is_next || is_alone {
                     return Ok(StoredEvents { events, is_end: false });
                 }
-                events.push(event);
             }
         }
         let is_end = events.len() < most.events;
         Ok(StoredEvents { events, is_end })
+    }
+
+    /// The first event that [`Self::stored`] would give, however large it is. No other is read.
+    #[boxed]
+    pub async fn stored_event(&self, team: i64, start: Time, end: Time, skip: usize) -> Result<Option<Stored>> {
+        let mut rows = self.scan_in(Portion::ONE, scan(team, start, end, skip, 1));
+        let batch = rows.next().await.transpose()?;
+        let batch = batch.filter(|batch| batch.num_rows() > 0);
+        Ok(batch.map(|batch| stored(&batch, 0)))
+    }
+}
+
+fn scan(team: i64, start: Time, end: Time, skip: usize, limit: usize) -> Scan {
+    Scan {
+        team,
+        query: Query::of(Model::Events, &COLUMNS),
+        start: Some(start),
+        end,
+        skip,
+        limit: Some(limit),
     }
 }
 
@@ -118,6 +137,7 @@ fn stored(batch: &RecordBatch, row: usize) -> Stored {
         read.unwrap_or_else(|| RawValue::NULL.to_owned())
     };
     let owned = |column: usize| text(column).unwrap_or_default().to_owned();
+    let is_whole = text(3).is_some();
     Stored {
         uuid: owned(0),
         event: owned(1),
@@ -128,5 +148,6 @@ fn stored(batch: &RecordBatch, row: usize) -> Stored {
         elements_chain: owned(6),
         person_id: text(7).map(str::to_owned),
         person_properties: json(8),
+        is_whole,
     }
 }

@@ -14,7 +14,7 @@ use self::host_calls::{CallEvent, HostCalls};
 use crate::budget::Budgets;
 use crate::limits::GRACE;
 use crate::process::{Lines, Process};
-use crate::wire::{Kind, Order, line};
+use crate::wire::{Kind, Order, lines};
 use crate::{Capabilities, Failure, Host, Json, Limits, Reservation};
 
 /// So many bytes of answers may wait for a child to read them. What is larger waits in the budget before it is there.
@@ -325,14 +325,11 @@ fn looked_into(json: &Json) -> Result<Value, Failure> {
 }
 
 fn ordered(kind: Kind, name: &str, each: &[impl Serialize], until_request: bool) -> String {
-    let mut text = line(&Order::Call {
+    let call = Order::Call {
         kind,
         name: name.to_owned(),
         count: each.len(),
         until_request,
-    });
-    for arguments in each {
-        text.push_str(&line(arguments));
-    }
-    text
+    };
+    lines(&call, each)
 }

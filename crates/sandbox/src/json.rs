@@ -48,8 +48,8 @@ impl PartialEq for Json {
 /// What an app may say of itself: so many values. A value takes much more memory than its text.
 pub(crate) const MAX_VALUES: usize = 5000;
 
-/// Six for each of 5,000 files, two for each of 5,000 imports, and 10,000 global names.
-const MAX_VALUES_OF_CODE: usize = 50_000;
+/// Six for each of 5,000 files, two for each of 5,000 imports, 10,000 global names, and three around them.
+const MAX_VALUES_OF_CODE: usize = 50_003;
 
 /// How many values a text is, an array or object and all that is in it. None of them is kept.
 pub(crate) fn count_values(text: &str) -> Result<usize, serde_json::Error> {

@@ -228,9 +228,22 @@ pub(crate) fn response_line(id: u64, response: FetchResponse) -> String {
 
 /// A message as a line.
 pub(crate) fn line(message: &impl Serialize) -> String {
-    let mut line = serde_json::to_string(message).expect("messages have string keys and finite numbers");
-    line.push('\n');
-    line
+    lines(message, &[(); 0])
+}
+
+/// The same with a line for each of the others behind it: they may be long, so they are written only once.
+pub(crate) fn lines(message: &impl Serialize, others: &[impl Serialize]) -> String {
+    let mut lines = Vec::with_capacity(128);
+    push_line(&mut lines, message);
+    for other in others {
+        push_line(&mut lines, other);
+    }
+    String::from_utf8(lines).expect("JSON is UTF-8")
+}
+
+fn push_line(lines: &mut Vec<u8>, message: &impl Serialize) {
+    serde_json::to_writer(&mut *lines, message).expect("messages have string keys and finite numbers");
+    lines.push(b'\n');
 }
 
 #[cfg(test)]

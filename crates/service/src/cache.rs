@@ -101,7 +101,35 @@ impl<K: Eq + Hash + Weigh> Cache<K> {
             snapshot.rows = 0;
             snapshot.values.clear();
         }
-        snapshot.rows += rows;
-        snapshot.values.insert(key, value);
+        // Two readers may have loaded the same value at the same time.
+        if snapshot.values.insert(key, value).is_none() {
+            snapshot.rows += rows;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, Clone, PartialEq, Eq, Hash)]
+    struct Name(u32);
+
+    impl Weigh for Name {
+        fn rows(&self) -> usize {
+            1
+        }
+    }
+
+    #[test]
+    fn a_value_that_was_loaded_twice_counts_once() {
+        let cache = Cache::default();
+        let version = Version::Postgres(1);
+        cache.keep(version, Name(1), Arc::new(1_u32), 1);
+        for _ in 0..MAX_ROWS / MAX_ROWS_OF_ONE {
+            cache.keep(version, Name(2), Arc::new(2_u32), MAX_ROWS_OF_ONE);
+        }
+        assert_eq!(cache.find::<u32>(version, &Name(1)).as_deref(), Some(&1));
+        assert_eq!(cache.find::<u32>(version, &Name(2)).as_deref(), Some(&2));
     }
 }

@@ -23,10 +23,10 @@ use crate::meters;
 use crate::scheduler::Permit;
 
 /// What is read at a time, and what an app that exports events gets in one call; always one event. Events stay text, so this is what they
-/// take.
+/// take, and as much again for the app.
 const READ: Most = Most {
     events: 1000,
-    bytes: 1024 * 1024,
+    bytes: 512 * 1024,
 };
 /// How long one batch goes on while there are events; then others get theirs.
 const BATCH_TIME: Duration = Duration::from_secs(3);
@@ -98,11 +98,9 @@ impl<'a> Batch<'a> {
         settled.map_err(|error| store_failed(&error))?;
         while !self.is_over() {
             let StoredEvents { mut events, is_end } = self.next_events(end).await?;
-            let stop = if is_large(&events) {
-                let event = events.swap_remove(0);
-                self.hand_over_large(event, end).await?
-            } else {
-                self.hand_over(&events).await
+            let stop = match events.pop_if(|event| !event.is_whole) {
+                Some(event) => self.hand_over_large(event, end).await?,
+                None => self.hand_over(&events).await,
             };
             if let Some(stop) = stop {
                 return Ok(stop);
@@ -116,11 +114,25 @@ impl<'a> Batch<'a> {
     }
 
     async fn next_events(&self, end: Time) -> Result<StoredEvents> {
-        let team = self.job.runnable.config.team_id.0;
-        let skip = usize::try_from(self.cursor.count).unwrap_or_default();
         let events = &self.apps.core.events;
-        let read = events.stored(team, self.cursor.until, end, skip, READ).await;
-        read.map_err(|error| store_failed(&error))
+        let read = events.stored(self.team(), self.cursor.until, end, self.skip(), READ);
+        read.await.map_err(|error| store_failed(&error))
+    }
+
+    /// The first of them, all of it.
+    async fn next_event(&self, end: Time) -> Result<Option<Stored>> {
+        let events = &self.apps.core.events;
+        let read = events.stored_event(self.team(), self.cursor.until, end, self.skip());
+        read.await.map_err(|error| store_failed(&error))
+    }
+
+    fn team(&self) -> i64 {
+        self.job.runnable.config.team_id.0
+    }
+
+    /// How many events of the cursor's moment are done.
+    fn skip(&self) -> usize {
+        usize::try_from(self.cursor.count).unwrap_or_default()
     }
 
     /// Others get their turn, too; and whoever fails again and again is not called once more.
@@ -297,7 +309,7 @@ impl<'a> Batch<'a> {
     }
 
     async fn call(&self, pooled: &mut PooledInstance, methods: &[&str], event: &Stored) -> Result<(), Failure> {
-        let given = [EventPayload::new(event, self.job.runnable.config.team_id.0)];
+        let given = [EventPayload::new(event, self.team())];
         for method in methods {
             let answer = pooled.instance.call_with(method, &given).await?;
             if *method == "composeWebhook" && !answer.is_null() {
@@ -344,11 +356,6 @@ impl<'a> Batch<'a> {
             count: if is_same_moment { self.cursor.count + 1 } else { 1 },
         }
     }
-}
-
-/// One event alone is so large.
-fn is_large(events: &[Stored]) -> bool {
-    events.iter().map(Stored::bytes).sum::<usize>() > READ.bytes
 }
 
 /// What an app is called for with each event.

@@ -102,20 +102,27 @@ async fn filter(
     access: &OrganizationAccess<ReadActivity>,
     asked: &ActivityQuery,
 ) -> Result<ActivityFilter, Error> {
-    // As long as what the API takes.
-    let text =
-        |text: &str, most: usize| (!text.trim().is_empty()).then(|| text.trim().chars().take(most).collect::<String>());
     let last_day = start_of_day("before", &asked.before)?;
     Ok(ActivityFilter {
-        user: match text(&asked.user, 254) {
+        user: match text("user", &asked.user, 254)? {
             Some(user) => Some(user_called(service, access, &user).await?),
             None => None,
         },
-        scope: text(&asked.scope, 100),
-        item: text(&asked.item, 100),
+        scope: text("scope", &asked.scope, 100)?,
+        item: text("item", &asked.item, 100)?,
         after: start_of_day("after", &asked.after)?,
         before: last_day.and_then(|day| day.checked_add_signed(TimeDelta::days(1))),
     })
+}
+
+/// As long as what the API takes.
+fn text(field: &'static str, text: &str, most: usize) -> Result<Option<String>, Error> {
+    let text = text.trim();
+    if text.chars().count() > most {
+        let detail = format!("must have at most {most} characters");
+        return Err(Error::invalid(field, "max_length", detail));
+    }
+    Ok((!text.is_empty()).then(|| text.to_owned()))
 }
 
 /// Days begin in UTC: whoever looks at a log should not have to guess.

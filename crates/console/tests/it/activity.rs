@@ -78,6 +78,8 @@ async fn a_filter_that_cannot_be_is_said_beside_it() {
     assert!(unknown.says("id=\"user-problem\">No member has this email"));
     let date = owner.get(&kit.at("activity/?after=yesterday")).await;
     assert!(date.says("id=\"after-problem\">Enter a valid date"));
+    let long = owner.get(&kit.at(&format!("activity/?item={}", "x".repeat(101)))).await;
+    assert!(long.says("id=\"item-problem\">Must have at most 100 characters"));
 }
 
 #[tokio::test]

@@ -107,7 +107,7 @@ impl ClickHouse {
         let (sender, rows) = Rows::channel(schema.clone(), portion);
         let most_memory = scan.limit.map_or(MAX_MEMORY, |_| MAX_MEMORY_OF_PREVIEW);
         let statement = self
-            .read(scan::rows(scan, &self.0.tables))
+            .read(scan::rows(scan, &self.0.tables, portion))
             .within(SILENCE)
             .set("max_execution_time", MAX_SCAN)
             .set("max_block_size", portion.block)

@@ -4,6 +4,7 @@ use hogql::{Column, Dialect, Model, Rendered, Value};
 
 use super::address::Tables;
 use super::client::{Statement, identifier};
+use crate::rows::Portion;
 use crate::{Result, Scan, Time};
 
 /// Where the rows of a model come from, under the aliases that [`column`] names.
@@ -52,10 +53,25 @@ fn column(model: Model, column: Column) -> String {
     format!("e.{name}")
 }
 
+/// The same, without what may be long of an event that is large.
+fn column_within(model: Model, whole_row: usize, of: Column) -> String {
+    let column = column(model, of);
+    let is_long = matches!(
+        of,
+        Column::Properties | Column::PersonProperties | Column::ElementsChain
+    );
+    if !is_long || model != Model::Events || whole_row == usize::MAX {
+        return column;
+    }
+    let bytes = "length(e.properties) + length(e.person_properties) + length(e.elements_chain)";
+    format!("if({bytes} > {whole_row}, NULL, {column})")
+}
+
 /// The statement that gives a scan's rows as an `ArrowStream`.
-pub(super) fn rows(scan: &Scan, tables: &Tables) -> Statement {
+pub(super) fn rows(scan: &Scan, tables: &Tables, portion: Portion) -> Statement {
     let model = scan.query.model;
-    let rendered = scan.query.render(Dialect::ClickHouse, &|of| column(model, of));
+    let within = |of| column_within(model, portion.whole_row, of);
+    let rendered = scan.query.render(Dialect::ClickHouse, &within);
     let order = match model {
         // Bare, ids would be in the order of their second half, which for those with a time in them is none.
         Model::Events => "e.inserted_at, toString(e.uuid)",

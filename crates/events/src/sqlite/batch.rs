@@ -5,14 +5,17 @@ use std::sync::Arc;
 
 use arrow_array::builder::{BooleanBuilder, Float64Builder, Int64Builder, StringBuilder, TimestampMicrosecondBuilder};
 use arrow_array::{ArrayRef, RecordBatch};
-use arrow_schema::SchemaRef;
+use arrow_schema::{Field, SchemaRef};
 use hogql::{Query, Type};
 use rusqlite::Row;
 use rusqlite::types::ValueRef;
 use uuid::Uuid;
 
-use crate::rows::Portion;
+use crate::rows::{Portion, is_json};
 use crate::{Error, Result, schema};
+
+/// IDs and names of events are never longer.
+const MAX_NAME_BYTES: usize = 4096;
 
 pub(super) struct Batch {
     schema: SchemaRef,
@@ -56,8 +59,13 @@ impl Batch {
     /// Adds a row; `places` says in which column of the statement each of ours is.
     pub(super) fn push(&mut self, row: &Row<'_>, places: &[usize]) -> Result<()> {
         let most = self.bytes + self.portion.row;
-        for (column, &place) in self.columns.iter_mut().zip(places) {
-            let value = row.get_ref(place)?;
+        let is_whole = self.is_whole(row, places)?;
+        let fields = self.schema.fields().iter();
+        for ((column, field), &place) in self.columns.iter_mut().zip(fields).zip(places) {
+            let value = match row.get_ref(place)? {
+                value if !is_whole && may_be_long(field, value) => ValueRef::Null,
+                value => value,
+            };
             if self.bytes + size(value) > most {
                 return Err(Error::TooLarge);
             }
@@ -65,6 +73,18 @@ impl Batch {
         }
         self.rows += 1;
         Ok(())
+    }
+
+    /// Whether it is small enough that nothing of it is left out.
+    fn is_whole(&self, row: &Row<'_>, places: &[usize]) -> Result<bool> {
+        let limit = self.portion.whole_row;
+        let mut bytes = 0;
+        if limit < usize::MAX {
+            for &place in places {
+                bytes += size(row.get_ref(place)?);
+            }
+        }
+        Ok(bytes <= limit)
     }
 
     /// The rows so far; afterwards there are none.
@@ -116,6 +136,11 @@ impl Column {
             Self::Time(builder) => Arc::new(builder.finish()),
         }
     }
+}
+
+/// JSON always: so whoever reads a row can see that it is not whole.
+fn may_be_long(field: &Field, value: ValueRef<'_>) -> bool {
+    is_json(field) || size(value) > MAX_NAME_BYTES
 }
 
 /// Before anything of it is copied.

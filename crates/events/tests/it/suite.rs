@@ -8,7 +8,7 @@ use arrow_array::{Array, RecordBatch};
 use arrow_schema::DataType;
 use chrono::{DateTime, TimeDelta};
 use events::persons::{MAX_PROPERTY_BYTES, person_id};
-use events::{Error, Events, Incoming, MAX_EVENT_BYTES, MAX_UNSET, Most, Scan, Stored, Time};
+use events::{Error, Events, Incoming, MAX_EVENT_BYTES, MAX_UNSET, Most, Scan, Stored, StoredEvents, Time};
 use hogql::{Column, Expr, Field, Model, Query, Type, Value as Literal};
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -35,6 +35,7 @@ pub(crate) async fn all(store: &Events, first_team: i64) {
     a_row_of_persons_is_in_the_interval_of_its_last_change(store, first_team + 18).await;
     an_event_removes_only_so_many_properties(store, first_team + 19).await;
     a_person_has_only_so_many_ids_and_keeps_its_events(store, first_team + 20).await;
+    large_events_are_read_alone(store, first_team + 21).await;
 }
 
 pub(crate) fn time(second: i64) -> Time {
@@ -592,6 +593,57 @@ async fn reading_ends_after_so_many_bytes(store: &Events, team: i64) {
     assert_eq!((all.events.len(), all.is_end), (30, true));
     assert_eq!(all.events[0].event, "10");
     assert_eq!(all.events[0].properties.get().len(), 20_000 * 7 + 7);
+}
+
+async fn large_events_are_read_alone(store: &Events, team: i64) {
+    let text = "x".repeat(600 << 10);
+    let large = || event("large", "ann", json!({ "text": text }));
+    let small = || event("small", "ann", json!({}));
+    store
+        .append(
+            team,
+            vec![small(), small(), large(), large(), event("$identify", "bob", json!({}))],
+            time(0),
+        )
+        .await
+        .unwrap();
+    let end = time(1_000_000_000);
+    let most = Most {
+        events: 1000,
+        bytes: 100_000,
+    };
+    let (mut skip, mut read) = (0, Vec::new());
+    loop {
+        let StoredEvents { events, is_end } = store.stored(team, time(0), end, skip, most).await.unwrap();
+        assert!(
+            events.iter().map(Stored::bytes).sum::<usize>() <= 100_000,
+            "nothing large is in memory"
+        );
+        if let [one] = events.as_slice()
+            && !one.is_whole
+        {
+            let whole = store.stored_event(team, time(0), end, skip).await.unwrap().unwrap();
+            assert_eq!((&whole.uuid, whole.is_whole), (&one.uuid, true));
+            assert!(whole.properties.get().len() > 600 << 10);
+            assert_eq!(one.properties.get(), "null");
+        }
+        assert!(events.iter().all(|event| event.is_whole) || events.len() == 1);
+        skip += events.len();
+        read.extend(events.into_iter().map(|event| (event.event, event.is_whole)));
+        if is_end {
+            break;
+        }
+    }
+    read.sort();
+    let expected = [
+        ("$identify", true),
+        ("large", false),
+        ("large", false),
+        ("small", true),
+        ("small", true),
+    ];
+    assert_eq!(read, expected.map(|(event, is_whole)| (event.to_owned(), is_whole)));
+    assert!(store.stored_event(team, time(0), end, skip).await.unwrap().is_none());
 }
 
 /// A distinct id changes when it gets a person, when its person changes, and when it goes over to another.

@@ -92,9 +92,9 @@ impl Reservation {
         self.take(UNCOUNTED + bytes, UNCOUNTED + bytes).await;
     }
 
-    /// The same for what may be larger than one of its kind is counted as.
-    pub async fn take_capped(&self, bytes: usize) {
-        self.take_all(bytes.min(OF_ONE - UNCOUNTED)).await;
+    /// The same for what may be as large as one of its kind is counted as, or larger.
+    pub async fn take_largest(&self) {
+        self.take_all(OF_ONE - UNCOUNTED).await;
     }
 
     pub(super) fn try_take(&self, bytes: usize, most: usize) -> bool {

@@ -1,11 +1,10 @@
-//! Large events. All apps that are in progress may come to one at the same time, so each is in memory only until the app's process has read it, and
-//! only as many at a time as there is room for.
+//! Large events. All apps that are in progress may come to one at the same time, so each is read only when there is room for it, and is in
+//! memory only until the app's process has read it.
 
 use std::sync::Arc;
 
 use events::Stored;
 use sandbox::{Failure, PreparedCall, Reservation};
-use serde_json::value::RawValue;
 use service::pipeline::Stop;
 use service::{Result, Time};
 
@@ -14,14 +13,9 @@ use super::{Batch, Cut, called};
 use crate::event_payload::EventPayload;
 use crate::instances::PooledInstance;
 
-/// What a large event is counted as, for each of its bytes: it is text once more for the app.
-const COUNTED: usize = 2;
-
 impl Batch<'_> {
-    /// The event is read again for each method of the app.
+    /// All of the event is read for each method of the app.
     pub(super) async fn hand_over_large(&mut self, event: Stored, end: Time) -> Result<Option<Stop>> {
-        let bytes = event.bytes();
-        let event = without_texts(event);
         self.permit.begin_start();
         let mut pooled = match self.start().await {
             Ok(pooled) => pooled,
@@ -31,10 +25,7 @@ impl Batch<'_> {
         self.permit.end_call();
         let mut outcome = Ok(());
         for method in methods(&pooled) {
-            let call = match self
-                .unless_cut(self.prepare(&pooled, method, (&event, bytes), end))
-                .await
-            {
+            let call = match self.unless_cut(self.prepare(&pooled, method, &event, end)).await {
                 Ok(prepared) => prepared?,
                 Err(cut) => {
                     self.give_back(pooled, true).await;
@@ -70,16 +61,15 @@ impl Batch<'_> {
         &self,
         pooled: &PooledInstance,
         method: &str,
-        (event, bytes): (&Stored, usize),
+        event: &Stored,
         end: Time,
     ) -> Result<Option<(PreparedCall, Arc<Reservation>)>> {
-        let config = &self.job.runnable.config;
-        let memory = self.apps.core.large_events.reserve_for(config.organization_id.0);
-        memory.take_capped(COUNTED * bytes).await;
-        let read = self.next_events(end).await?;
-        let again = read.events.first().filter(|again| again.uuid == event.uuid);
-        let call = again.map(|again| {
-            let given = [EventPayload::new(again, config.team_id.0)];
+        let organization = self.job.runnable.config.organization_id.0;
+        let memory = self.apps.core.large_events.reserve_for(organization);
+        memory.take_largest().await;
+        let whole = self.next_event(end).await?.filter(|whole| whole.uuid == event.uuid);
+        let call = whole.map(|whole| {
+            let given = [EventPayload::new(&whole, self.team())];
             pooled.instance.prepare(method, &given)
         });
         Ok(call.map(|call| (call, Arc::new(memory))))
@@ -112,15 +102,5 @@ fn stop_at(cut: &Cut) -> Stop {
     match cut {
         Cut::Preempted => Stop::Preempted,
         Cut::OutOfTime => Stop::Done,
-    }
-}
-
-/// What it takes to write down how it went.
-fn without_texts(event: Stored) -> Stored {
-    Stored {
-        properties: RawValue::NULL.to_owned(),
-        person_properties: RawValue::NULL.to_owned(),
-        elements_chain: String::new(),
-        ..event
     }
 }

@@ -19,7 +19,7 @@ impl Batch<'_> {
         group: &[Stored],
     ) -> Result<Handed, Stop> {
         let begun = Instant::now();
-        let team = self.job.runnable.config.team_id.0;
+        let team = self.team();
         let given: Vec<EventPayload<'_>> = group.iter().map(|event| EventPayload::new(event, team)).collect();
         let called = self
             .unless_cut(pooled.instance.call_until_request("onEvent", &given))
@@ -57,7 +57,7 @@ impl Batch<'_> {
         pooled: &mut PooledInstance,
         events: &[Stored],
     ) -> Result<Handed, Stop> {
-        let team = self.job.runnable.config.team_id.0;
+        let team = self.team();
         let batch = &events[..that_fit(events, READ.bytes)];
         let given: Vec<EventPayload<'_>> = batch.iter().map(|event| EventPayload::new(event, team)).collect();
         let called = self.unless_cut(pooled.instance.call_with_each("onEvent", &given)).await;
