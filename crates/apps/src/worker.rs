@@ -1,6 +1,7 @@
 //! Runs apps until told to stop: what is due, what was asked for, what has come in.
 
 mod idle;
+mod parts;
 mod ready;
 mod search;
 mod slot_kind;

@@ -81,6 +81,10 @@ impl Events {
     /// elements are left out, and it comes alone: many may read at the same time.
     #[boxed]
     pub async fn stored(&self, team: i64, start: Time, end: Time, skip: usize, most: Most) -> Result<StoredEvents> {
+        let _turn = match self {
+            Self::Embedded(store) => Some(store.turn_to_look().await?),
+            Self::ClickHouse(_) => None,
+        };
         let mut rows = self.scan_in(Portion::SMALL, scan(team, start, end, skip, most.events));
         let (mut events, mut bytes) = (Vec::new(), 0_usize);
         while let Some(batch) = rows.next().await {

@@ -21,7 +21,9 @@ pub(super) enum Room {
 /// What is slow at the moment.
 pub(super) struct SlowCalls {
     count: usize,
-    /// Of the person who has most slow calls, how many these are, and the one that began last.
+    /// What the person has who has most of it.
+    most: usize,
+    /// Of those who are at a slow call, the person who has most: how much, and the call that began last.
     last_of_most: Option<(usize, u64)>,
 }
 
@@ -51,9 +53,20 @@ impl State {
     }
 
     pub(super) fn slow_calls(&self, now: Instant) -> SlowCalls {
+        // What may become slow any time counts as well: otherwise whoever makes calls of just over a second has none.
+        let mut of_persons: HashMap<Person, (usize, Option<(Instant, u64)>)> = HashMap::new();
+        for (number, one) in self.slow(now) {
+            let (count, last) = of_persons.entry(one.tenant.person()).or_default();
+            *count += 1;
+            let since = one.calling_since.filter(|_| one.is_slow(now));
+            *last = (*last).max(since.map(|since| (since, *number)));
+        }
+        // The one that began last, so that the others get done.
+        let at_a_slow_call = of_persons.values().filter_map(|(count, last)| Some((*count, (*last)?)));
         SlowCalls {
             count: self.slow(now).count(),
-            last_of_most: self.last_of_most(now),
+            most: of_persons.values().map(|(count, _)| *count).max().unwrap_or_default(),
+            last_of_most: at_a_slow_call.max().map(|(count, (_, number))| (count, number)),
         }
     }
 
@@ -84,7 +97,9 @@ impl State {
     /// What is preempted for somebody else who is slow: nothing, if they would have more slow calls than the other one then.
     fn preemptible(&self, slow: &SlowCalls, person: Person, take: Duration, now: Instant) -> Option<u64> {
         let own = self.slow(now).filter(|(_, one)| one.tenant.person() == person).count();
-        let last = slow.last_of_most.filter(|(most, _)| *most >= own + 2);
+        let last = slow
+            .last_of_most
+            .filter(|(count, _)| *count >= own + 2 && *count >= slow.most);
         let last = last.map(|(_, number)| number);
         last.or_else(|| (own == 0).then(|| self.long_one(person, take, now)).flatten())
     }
@@ -105,20 +120,6 @@ impl State {
         });
         let most = most.filter(|(most, _, _)| *most > average(person));
         most.map(|(_, _, number)| number)
-    }
-
-    /// Of the person who has most slow calls the one that began last, so that the others get done; and how many these are.
-    fn last_of_most(&self, now: Instant) -> Option<(usize, u64)> {
-        let mut of_persons: HashMap<Person, (usize, Instant, u64)> = HashMap::new();
-        let calls = self.slow(now).filter(|(_, one)| one.is_slow(now));
-        for (number, one) in calls {
-            let since = one.calling_since.unwrap_or(now);
-            let (count, last, last_number) = of_persons.entry(one.tenant.person()).or_insert((0, since, *number));
-            *count += 1;
-            (*last, *last_number) = (since, *number).max((*last, *last_number));
-        }
-        let most = of_persons.into_values().max();
-        most.map(|(count, _, number)| (count, number))
     }
 
     /// What is slow, or may become so any time.

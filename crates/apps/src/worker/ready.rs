@@ -8,6 +8,7 @@ use service::pipeline::DueApp;
 use service::{OrganizationId, Tenant};
 
 use super::idle::{Pauses, TeamsWithoutEvents};
+use super::parts::Parts;
 use super::slot_kind::SlotKind;
 use crate::scheduler::Work;
 
@@ -24,6 +25,7 @@ pub(super) struct ReadyQueue {
     begun_at: Option<Instant>,
     read_again_at: Option<Instant>,
     pub(super) pauses: Pauses,
+    pub(super) parts: Parts,
     /// What was found out about teams since the list was read.
     pub(super) without_events: TeamsWithoutEvents,
 }
@@ -54,6 +56,7 @@ impl ReadyQueue {
         self.organizations.clear();
         self.without_events = TeamsWithoutEvents::default();
         self.pauses.tidy(now);
+        self.parts.begin();
         // If it fails, it is tried again soon.
         (self.begun_at, self.read_again_at) = (Some(now), Some(now + READ_EVERY));
     }

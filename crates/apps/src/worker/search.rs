@@ -37,12 +37,13 @@ impl Apps {
     pub(super) async fn find(&self, kind: SlotKind, pool: &SlotPool) -> Result<Option<Found>> {
         let are_tasks_first = self.core.are_tasks_next.fetch_xor(true, Ordering::Relaxed);
         let mut ready = pool.ready.lock().await;
-        if ready.is_old(Instant::now()) {
-            self.read_waiting(&mut ready).await?;
-        }
-        pool.updates().drain(..).for_each(|update| ready.update(update));
         ready.without_events.begin();
         loop {
+            // Also while it looks for long: somebody else may have something to do since.
+            if ready.is_old(Instant::now()) {
+                self.read_waiting(&mut ready).await?;
+            }
+            pool.updates().drain(..).for_each(|update| ready.update(update));
             let waiting = ready.iter(kind, self.last_found(), are_tasks_first);
             let order = pool.scheduler.in_order(waiting, Instant::now());
             let (is_empty, since) = (order.is_empty(), Instant::now());
@@ -78,22 +79,30 @@ impl Apps {
         *self.core.last_found.lock().unwrap_or_else(PoisonError::into_inner) = tenant.organization;
     }
 
-    /// Everything that waits, but for what had no events a moment ago.
+    /// Everything that waits, but for what had no events a moment ago, and what is beyond a person's part.
     async fn read_waiting(&self, ready: &mut ReadyQueue) -> Result<()> {
         let service = &self.core.service;
         ready.begin(Instant::now());
         for organization in service.organizations_with_due_tasks().await? {
             ready.add_tasks(service.tenant(organization).await?);
         }
-        let mut after = DueAfter::START;
+        let (mut after, mut limit) = (DueAfter::START, PAGE);
         loop {
-            let due = service.due_apps(&after, PAGE).await?;
-            let Some(last) = due.last() else { break };
-            after = DueAfter::this(last);
-            let now = Instant::now();
+            let due = service.due_apps(&after, limit).await?;
+            if due.is_empty() {
+                break;
+            }
+            limit = PAGE;
             for app in due {
-                if ready.pauses.is_over(app.config, now) {
-                    ready.add_app(service.tenant(app.organization).await?, app);
+                let tenant = service.tenant(app.organization).await?;
+                after = DueAfter::this(&app);
+                if let Some(beyond) = ready.parts.skip(tenant.person(), after) {
+                    // What comes next may be to be skipped as well.
+                    (after, limit) = (beyond, 1);
+                    break;
+                }
+                if ready.pauses.is_over(app.config, Instant::now()) {
+                    ready.add_app(tenant, app);
                 }
             }
         }

@@ -23,6 +23,8 @@ pub(super) struct Batch {
     portion: Portion,
     rows: usize,
     bytes: usize,
+    /// Whether the last row is not whole. SQLite has read all of it nevertheless: others behind it would be read in vain.
+    is_cut: bool,
 }
 
 enum Column {
@@ -45,6 +47,7 @@ impl Batch {
             portion,
             rows: 0,
             bytes: 0,
+            is_cut: false,
         }
     }
 
@@ -53,7 +56,7 @@ impl Batch {
     }
 
     pub(super) fn is_full(&self) -> bool {
-        self.rows == self.portion.rows || self.bytes >= self.portion.bytes
+        self.is_cut || self.rows == self.portion.rows || self.bytes >= self.portion.bytes
     }
 
     /// Adds a row; `places` says in which column of the statement each of ours is.
@@ -72,6 +75,7 @@ impl Batch {
             self.bytes += column.push(value);
         }
         self.rows += 1;
+        self.is_cut = !is_whole;
         Ok(())
     }
 
@@ -95,6 +99,7 @@ impl Batch {
         };
         self.rows = 0;
         self.bytes = 0;
+        self.is_cut = false;
         Ok(RecordBatch::try_new(self.schema.clone(), arrays)?)
     }
 }

@@ -168,12 +168,12 @@ pub(super) fn make_table(connection: &Connection, team: i64) -> rusqlite::Result
 
 /// Whether a team has ever sent an event.
 pub(super) fn has_table(connection: &Connection, team: i64) -> rusqlite::Result<bool> {
-    let name = format!("event_{team}");
-    connection.query_row(
-        "SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE name = ?1)",
-        [name],
-        |row| row.get(0),
-    )
+    // The parser knows all tables by name. In `sqlite_schema` they would be looked for one after the other.
+    match connection.prepare(&format!("SELECT 1 FROM {}", table(team))) {
+        Ok(_) => Ok(true),
+        Err(rusqlite::Error::SqlInputError { msg, .. }) if msg.starts_with("no such table") => Ok(false),
+        Err(error) => Err(error),
+    }
 }
 
 fn flags(access: OpenFlags) -> OpenFlags {

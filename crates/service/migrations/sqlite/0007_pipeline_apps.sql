@@ -136,7 +136,7 @@ CREATE INDEX pipeline_task_due ON pipeline_task (due_at);
 CREATE INDEX pipeline_task_by_turn ON pipeline_task (organization_id, due_at);
 CREATE INDEX pipeline_task_of_config ON pipeline_task (config_id, due_at, id);
 -- The tasks that are running.
-CREATE INDEX pipeline_task_held ON pipeline_task (config_id, due_at) WHERE worker IS NOT NULL;
+CREATE INDEX pipeline_task_held ON pipeline_task (organization_id, config_id, due_at) WHERE worker IS NOT NULL;
 
 -- Key-value storage of apps. Like logs, it may be millions of rows, refers to its configuration without a foreign key, and is
 -- deleted after it, some rows at a time (deleted_config). Ids of configurations are never used again.

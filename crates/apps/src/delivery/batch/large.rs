@@ -66,7 +66,7 @@ impl Batch<'_> {
     ) -> Result<Option<(PreparedCall, Arc<Reservation>)>> {
         let organization = self.job.runnable.config.organization_id.0;
         let memory = self.apps.core.large_events.reserve_for(organization);
-        memory.take_largest().await;
+        self.permit.timed(memory.take_largest()).await;
         let whole = self.next_event(end).await?.filter(|whole| whole.uuid == event.uuid);
         let call = whole.map(|whole| {
             let given = [EventPayload::new(&whole, self.team())];

@@ -104,6 +104,28 @@ async fn a_scan_of_many_short_slices_gives_the_same() {
     }
 }
 
+/// SQLite has read all of a large row by then.
+#[tokio::test]
+async fn what_is_behind_a_large_event_is_not_read_together_with_it() {
+    let file = File(std::env::temp_dir().join(format!("hedgerow-scan-{}", uuid::Uuid::now_v7())));
+    let store = crate::sqlite::Embedded::open(&file.0).unwrap();
+    let events = Events::Embedded(store.clone());
+    let large = Incoming {
+        uuid: None,
+        event: "x".to_owned(),
+        distinct_id: "ada".to_owned(),
+        properties: serde_json::from_value(json!({ "text": "x".repeat(300 << 10) })).unwrap(),
+        timestamp: Time::UNIX_EPOCH,
+    };
+    events.append(TEAM, vec![large; 3], Time::UNIX_EPOCH).await.unwrap();
+    let mut rows = store.scan(query("SELECT event, properties FROM events"), Portion::SMALL);
+    for _ in 0..3 {
+        let batch = rows.next().await.unwrap().unwrap();
+        assert_eq!((batch.num_rows(), batch.column(1).null_count()), (1, 1));
+    }
+    assert!(rows.next().await.is_none());
+}
+
 /// Whatever a row costs, no transaction goes on for long, also when nothing is found.
 #[tokio::test]
 async fn a_slice_ends_when_its_time_is_over() {

@@ -14,17 +14,18 @@ pub(in super::super) async fn is_due(db: &mut Session, now: Time) -> Result<bool
     Ok(found.is_some())
 }
 
-/// A configuration whose tasks wait for one that is being carried out. `$1` is now.
+/// A configuration whose tasks wait for one that is running. `$1` is now.
 macro_rules! is_busy {
     () => {
-        "EXISTS (SELECT 1 FROM pipeline_task r \
-         WHERE r.config_id = c.id AND r.worker IS NOT NULL AND r.due_at > $1)"
+        "EXISTS (SELECT 1 FROM pipeline_task r WHERE r.organization_id = c.organization_id \
+         AND r.config_id = c.id AND r.worker IS NOT NULL AND r.due_at > $1)"
     };
 }
 
 /// The organizations for which something is due that may begin.
 pub(in super::super) async fn due_organizations(db: &mut Session, now: Time) -> Result<Vec<OrganizationId>> {
-    // From one organization to the next by the index: what they have waiting is not read.
+    // From one organization to the next by the index: what they have waiting is not read, nor are their configurations unless a task of
+    // theirs is running.
     const SQL: &str = concat!(
         "WITH RECURSIVE owner (id) AS ( \
            SELECT (SELECT organization_id FROM pipeline_task ORDER BY organization_id LIMIT 1) \
@@ -34,10 +35,12 @@ pub(in super::super) async fn due_organizations(db: &mut Session, now: Time) -> 
            FROM owner WHERE owner.id IS NOT NULL) \
          SELECT owner.id FROM owner WHERE owner.id IS NOT NULL \
          AND (SELECT min(t.due_at) FROM pipeline_task t WHERE t.organization_id = owner.id) <= $1 AND ( \
-           SELECT min((SELECT min(t.due_at) FROM pipeline_task t WHERE t.config_id = c.id)) \
+           NOT EXISTS (SELECT 1 FROM pipeline_task r \
+             WHERE r.organization_id = owner.id AND r.worker IS NOT NULL AND r.due_at > $1) \
+           OR (SELECT min((SELECT min(t.due_at) FROM pipeline_task t WHERE t.config_id = c.id)) \
            FROM pipeline_config c WHERE c.organization_id = owner.id AND NOT ",
         is_busy!(),
-        ") <= $1"
+        ") <= $1)"
     );
     Ok(on!(db, conn => sqlx::query_scalar(SQL).bind(now).fetch_all(conn))?)
 }

@@ -34,12 +34,15 @@ pub struct DueApp {
 }
 
 /// Where to go on in the list of those that are due: by organization, and there by how long they have waited.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DueAfter {
     pub(in super::super) organization: OrganizationId,
     pub(in super::super) due_at: Time,
     pub(in super::super) config: AppConfigId,
 }
+
+/// The last second of the year 9999: later ones have another form as text.
+const LATEST: Time = Time::from_timestamp(253_402_300_799, 0).expect("it exists");
 
 impl DueAfter {
     /// Before all others.
@@ -48,6 +51,16 @@ impl DueAfter {
         due_at: Time::UNIX_EPOCH,
         config: AppConfigId(0),
     };
+
+    /// Behind all others of the same organization.
+    #[must_use]
+    pub fn end_of_organization(self) -> Self {
+        Self {
+            due_at: LATEST,
+            config: AppConfigId(i64::MAX),
+            ..self
+        }
+    }
 
     pub fn this(due: &DueApp) -> Self {
         Self {
