@@ -86,6 +86,14 @@ impl TeamsWithoutEvents {
         self.failing >= MAX_FAILING
     }
 
+    /// The list is read again, maybe while a look goes on: what it has waited for in vain still counts.
+    pub(super) fn forget_all(&mut self) {
+        *self = Self {
+            failing: self.failing,
+            ..Self::default()
+        };
+    }
+
     /// There is something for the team.
     pub(super) fn forget(&mut self, team: TeamId) {
         self.since.remove(&team);
@@ -163,6 +171,9 @@ mod tests {
         assert!(!without_events.has_failed_for_long());
         without_events.note_failure(other, MAX_FAILING / 2);
         assert!(without_events.has_failed_for_long());
+        without_events.forget_all();
+        assert!(without_events.has_failed_for_long() && !without_events.has(team, &cursor));
+        without_events.note_failure(team, Duration::ZERO);
         without_events.begin();
         assert!(!without_events.has_failed_for_long() && without_events.has(team, &cursor));
     }

@@ -54,7 +54,7 @@ impl ReadyQueue {
     /// Everything from before is gone. What is added from now on is what waits.
     pub(super) fn begin(&mut self, now: Instant) {
         self.organizations.clear();
-        self.without_events = TeamsWithoutEvents::default();
+        self.without_events.forget_all();
         self.pauses.tidy(now);
         self.parts.begin();
         // If it fails, it is tried again soon.
