@@ -30,7 +30,7 @@ use std::time::Instant;
 
 use chrono::DateTime;
 use hogql::Model;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::spawn_blocking;
 use uuid::Uuid;
 
@@ -47,14 +47,10 @@ use writer::Writer;
 const MANY: usize = 500;
 const MUCH: usize = 256 * 1024;
 
-/// How many may look for small events at a time. SQLite reads all of a row, however large it is, to compare its checksum.
-const LOOKS_AT_ONCE: usize = 4;
-
 #[derive(Debug, Clone)]
 pub struct Embedded {
     writer: Writer,
     readers: Arc<Readers>,
-    looks: Arc<Semaphore>,
 }
 
 impl Embedded {
@@ -65,7 +61,6 @@ impl Embedded {
         Ok(Self {
             writer: Writer::start(file, log)?,
             readers: Arc::new(Readers::of(file, &pause)),
-            looks: Arc::new(Semaphore::new(LOOKS_AT_ONCE)),
         })
     }
 
@@ -134,7 +129,7 @@ impl Embedded {
 
     /// While it is held, not many others look.
     pub(crate) async fn turn_to_look(&self) -> Result<OwnedSemaphorePermit> {
-        let turn = self.looks.clone().acquire_owned().await;
+        let turn = self.readers.looks.clone().acquire_owned().await;
         turn.map_err(|_| Error::Stopped)
     }
 

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rusqlite::Connection;
+use tokio::sync::Semaphore;
 
 use super::file;
 use super::interrupt::{Interrupt, StopOnDrop, Wanted};
@@ -14,11 +15,15 @@ use crate::{Error, Result};
 
 /// How many connections for reading are kept for the next reader.
 const KEPT: usize = 4;
+/// How many may look for small events at a time. SQLite reads all of a row, however large it is, to compare its checksum.
+const LOOKS_AT_ONCE: usize = 4;
 
 /// Connections that only read.
 #[derive(Debug)]
 pub(super) struct Readers {
     pub(super) path: PathBuf,
+    /// Turns of those who look for small events.
+    pub(super) looks: Arc<Semaphore>,
     pause: Pause,
     kept: Mutex<Vec<Reader>>,
     /// Shared by all reading that began since the last time that all was stopped.
@@ -36,6 +41,7 @@ impl Readers {
     pub(super) fn of(file: &Path, pause: &Pause) -> Self {
         Self {
             path: file.to_owned(),
+            looks: Arc::new(Semaphore::new(LOOKS_AT_ONCE)),
             pause: pause.clone(),
             kept: Mutex::default(),
             are_stopped: Mutex::default(),
