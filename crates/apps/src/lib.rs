@@ -14,6 +14,7 @@ mod fair_shares;
 mod host;
 mod install;
 mod instances;
+mod last_found;
 mod meters;
 mod pending_output;
 mod reading;

@@ -1,7 +1,6 @@
 //! What all parts of [`Apps`](crate::Apps) share.
 
 use std::sync::Mutex;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use events::Events;
@@ -12,6 +11,7 @@ use service::{OrganizationId, Service, Time, WorkerId};
 use crate::cache::Caches;
 use crate::catalog::Catalog;
 use crate::fair_shares::Shares;
+use crate::last_found::LastFound;
 use crate::source::Sources;
 
 /// What the whole of a task or a turn gets on top of the time of one call: one that is too slow says so itself.
@@ -37,11 +37,7 @@ pub(crate) struct Core {
     pub(crate) updates: Shares,
     /// Who is permitted to fetch code from elsewhere.
     pub(crate) downloads: Shares,
-    /// For whom something was found last. Of equals, those behind it come first. Processes begin at different places, so that they do not all try
-    /// to take the same.
-    pub(crate) last_found: Mutex<OrganizationId>,
-    /// Whether an organization's tasks come before its events, the next time.
-    pub(crate) are_tasks_next: AtomicBool,
+    pub(crate) last_found: Mutex<LastFound>,
     /// What keeps apps apart from the server, once that was looked at.
     pub(crate) layers: Mutex<Option<Layers>>,
 }
@@ -72,8 +68,7 @@ impl Core {
             large_events: Budget::default(),
             updates: Shares::of_updates(),
             downloads: Shares::of_downloads(),
-            last_found: Mutex::new(OrganizationId(worker.0)),
-            are_tasks_next: AtomicBool::new(true),
+            last_found: Mutex::new(LastFound::beginning_at(OrganizationId(worker.0))),
             layers: Mutex::default(),
         }
     }

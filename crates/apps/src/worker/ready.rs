@@ -10,6 +10,7 @@ use service::{OrganizationId, Tenant};
 use super::idle::{Pauses, TeamsWithoutEvents};
 use super::parts::Parts;
 use super::slot_kind::SlotKind;
+use crate::last_found::LastFound;
 use crate::scheduler::Work;
 
 /// The list is read again after this, or after `TIMES_WHAT_IT_TOOK` times as long as reading it took, but at the latest after `LATEST`. What has
@@ -101,30 +102,18 @@ impl ReadyQueue {
         self.organizations.entry(tenant.organization).or_insert_with(waiting)
     }
 
-    /// Who waits for what, of what this kind of slot does: first those behind the organization that was found last.
-    pub(super) fn iter(
-        &self,
-        kind: SlotKind,
-        last: OrganizationId,
-        are_tasks_first: bool,
-    ) -> impl Iterator<Item = (Tenant, Work)> {
-        let order = match (kind, are_tasks_first) {
-            (SlotKind::Events, _) => [Some(Work::Events), None],
-            (SlotKind::Any, true) => [Some(Work::Task), Some(Work::Events)],
-            (SlotKind::Any, false) => [Some(Work::Events), Some(Work::Task)],
-        };
-        let behind = self.organizations.range((Excluded(last), Unbounded));
-        let others = self.organizations.range((Unbounded, Included(last)));
-        behind.chain(others).flat_map(move |(_, waiting)| {
-            let has = |work: &Work| match work {
-                Work::Task => waiting.has_tasks,
+    /// Who waits for what, of what this kind of slot does: first those behind the organization that was found last. Tasks and events of each
+    /// alternate.
+    pub(super) fn iter(&self, kind: SlotKind, last: &LastFound) -> impl Iterator<Item = (Tenant, Work)> {
+        let behind = self.organizations.range((Excluded(last.organization), Unbounded));
+        let others = self.organizations.range((Unbounded, Included(last.organization)));
+        behind.chain(others).flat_map(move |(organization, waiting)| {
+            let has = move |work: &Work| match work {
+                Work::Task => waiting.has_tasks && kind == SlotKind::Any,
                 Work::Events => !waiting.apps.is_empty(),
             };
-            order
-                .into_iter()
-                .flatten()
-                .filter(has)
-                .map(|work| (waiting.tenant, work))
+            let works = last.next_of(*organization).into_iter().filter(has);
+            works.map(|work| (waiting.tenant, work))
         })
     }
 
@@ -179,8 +168,8 @@ mod tests {
         }
     }
 
-    fn listed(ready: &ReadyQueue, kind: SlotKind, are_tasks_first: bool) -> Vec<(u128, Work)> {
-        let all = ready.iter(kind, tenant(0).organization, are_tasks_first);
+    fn listed(ready: &ReadyQueue, kind: SlotKind, last: &LastFound) -> Vec<(u128, Work)> {
+        let all = ready.iter(kind, last);
         all.map(|(tenant, work)| (tenant.organization.0.as_u128(), work))
             .collect()
     }
@@ -193,19 +182,28 @@ mod tests {
         ready.add_app(tenant(2), app(2, 20));
         ready.add_app(tenant(2), app(2, 20));
         let (task, events) = (Work::Task, Work::Events);
-        assert_eq!(listed(&ready, SlotKind::Events, true), [(1, events), (2, events)]);
+        let mut last = LastFound::beginning_at(tenant(0).organization);
+        assert_eq!(listed(&ready, SlotKind::Events, &last), [(1, events), (2, events)]);
         assert_eq!(
-            listed(&ready, SlotKind::Any, true),
+            listed(&ready, SlotKind::Any, &last),
             [(1, task), (1, events), (2, events)]
         );
+        // Each alternates, whatever the other one had.
+        last.note(tenant(1), task);
+        last.note(tenant(2), events);
         assert_eq!(
-            listed(&ready, SlotKind::Any, false),
+            listed(&ready, SlotKind::Any, &last),
             [(1, events), (1, task), (2, events)]
+        );
+        last.note(tenant(1), events);
+        assert_eq!(
+            listed(&ready, SlotKind::Any, &last),
+            [(2, events), (1, task), (1, events)]
         );
         let taken = ready.take_app(tenant(1).organization);
         assert_eq!(taken.map(|app| app.config), Some(AppConfigId(10)));
         ready.take_task(tenant(1).organization);
-        assert_eq!(listed(&ready, SlotKind::Any, true), [(2, events)]);
+        assert_eq!(listed(&ready, SlotKind::Any, &last), [(2, events)]);
         assert!(ready.take_app(tenant(2).organization).is_some());
         assert!(ready.take_app(tenant(2).organization).is_none(), "it waited once");
     }
@@ -216,11 +214,12 @@ mod tests {
         for number in 1..=3 {
             ready.add_tasks(tenant(number));
         }
-        let mut last = tenant(0).organization;
+        let mut last = LastFound::beginning_at(tenant(0).organization);
         for number in [1, 2, 3, 1] {
-            let first = ready.iter(SlotKind::Any, last, true).next();
-            last = first.expect("there are some").0.organization;
-            assert_eq!(last, tenant(number).organization);
+            let first = ready.iter(SlotKind::Any, &last).next();
+            let (found, work) = first.expect("there are some");
+            last.note(found, work);
+            assert_eq!(found, tenant(number));
         }
     }
 

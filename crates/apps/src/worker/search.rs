@@ -1,17 +1,17 @@
 //! Looks for something to do: a task that is due, or a configuration for which events have come in.
 
-use std::sync::PoisonError;
-use std::sync::atomic::Ordering;
+use std::sync::{MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use service::pipeline::{DueAfter, DueApp};
-use service::{OrganizationId, Result, Tenant};
+use service::{Result, Tenant};
 
 use super::ready::ReadyQueue;
 use super::slot_kind::SlotKind;
 use super::slots::SlotPool;
 use crate::apps::Apps;
 use crate::errors::log_unreadable;
+use crate::last_found::LastFound;
 use crate::scheduler::{Permit, Work};
 
 /// Configurations that are read together.
@@ -35,7 +35,6 @@ pub(super) enum WorkItem {
 impl Apps {
     /// What is done next, by the shares of those who wait. One slot looks at a time. An organization's tasks and events alternate.
     pub(super) async fn find(&self, kind: SlotKind, pool: &SlotPool) -> Result<Option<Found>> {
-        let are_tasks_first = self.core.are_tasks_next.fetch_xor(true, Ordering::Relaxed);
         let mut ready = pool.ready.lock().await;
         ready.without_events.begin();
         loop {
@@ -44,8 +43,9 @@ impl Apps {
                 self.read_waiting(&mut ready).await?;
             }
             pool.updates().drain(..).for_each(|update| ready.update(update));
-            let waiting = ready.iter(kind, self.last_found(), are_tasks_first);
-            let order = pool.scheduler.in_order(waiting, Instant::now());
+            let order = pool
+                .scheduler
+                .in_order(ready.iter(kind, &self.last_found()), Instant::now());
             let (is_empty, since) = (order.is_empty(), Instant::now());
             for (tenant, work) in order {
                 let found = match work {
@@ -58,7 +58,7 @@ impl Apps {
                 if let Some(item) = found
                     && let Some(permit) = pool.scheduler.begin(tenant, work, Instant::now())
                 {
-                    self.note_found(tenant);
+                    self.last_found().note(tenant, work);
                     return Ok(Some(Found { item, tenant, permit }));
                 }
                 if since.elapsed() >= SEARCH_TIME {
@@ -71,12 +71,8 @@ impl Apps {
         }
     }
 
-    fn last_found(&self) -> OrganizationId {
-        *self.core.last_found.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn note_found(&self, tenant: Tenant) {
-        *self.core.last_found.lock().unwrap_or_else(PoisonError::into_inner) = tenant.organization;
+    fn last_found(&self) -> MutexGuard<'_, LastFound> {
+        self.core.last_found.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Everything that waits, but for what had no events a moment ago, and what is beyond a person's part.

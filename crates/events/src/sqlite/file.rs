@@ -171,7 +171,7 @@ pub(super) fn has_table(connection: &Connection, team: i64) -> rusqlite::Result<
     // The parser knows all tables by name. In `sqlite_schema` they would be looked for one after the other.
     match connection.prepare(&format!("SELECT 1 FROM {}", table(team))) {
         Ok(_) => Ok(true),
-        Err(rusqlite::Error::SqlInputError { msg, .. }) if msg.starts_with("no such table") => Ok(false),
+        Err(rusqlite::Error::SqliteFailure(_, Some(message))) if message.starts_with("no such table") => Ok(false),
         Err(error) => Err(error),
     }
 }
