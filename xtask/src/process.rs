@@ -222,12 +222,38 @@ fn resident_kilobytes(status: &str) -> Option<f64> {
     line.split_whitespace().next()?.parse().ok()
 }
 
+/// What Linux keeps in memory, and what has to be free of it for tests.
+const MEMORY: &str = "/dev/shm";
+const NEEDED_MEMORY: u64 = 8 << 30;
+
+/// Whether tests can have their files there.
+fn has_room(folder: &Path) -> bool {
+    let mut df = Command::new("df");
+    df.args(["--output=avail", "-B1"]).arg(folder);
+    let available = output(&mut df).ok();
+    let bytes = available.and_then(|text| text.lines().last()?.trim().parse::<u64>().ok());
+    bytes.is_some_and(|bytes| bytes >= NEEDED_MEMORY)
+}
+
 /// A folder for this run's databases and logs; gone when dropped.
 pub(crate) struct WorkDir(pub(crate) PathBuf);
 
 impl WorkDir {
     pub(crate) fn new(purpose: &str) -> Result<Self> {
-        let dir = std::env::temp_dir().join(format!("hedgerow-{purpose}-{}", std::process::id()));
+        Self::below(&std::env::temp_dir(), purpose)
+    }
+
+    /// In memory where there is enough of it: what tests write is flushed thousands of times, and survives nothing.
+    pub(crate) fn of_tests() -> Result<Self> {
+        if has_room(Path::new(MEMORY)) {
+            Self::below(Path::new(MEMORY), "test")
+        } else {
+            Self::new("test")
+        }
+    }
+
+    fn below(parent: &Path, purpose: &str) -> Result<Self> {
+        let dir = parent.join(format!("hedgerow-{purpose}-{}", std::process::id()));
         fs::create_dir_all(&dir).with_context(|| format!("cannot make {}", dir.display()))?;
         // The database server runs as another user, who must be able to get in.
         fs::set_permissions(&dir, fs::Permissions::from_mode(0o755))?;

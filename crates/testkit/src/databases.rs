@@ -1,5 +1,6 @@
 //! A fresh database for each test.
 
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use service::Store;
@@ -7,11 +8,14 @@ use sqlx::postgres::PgRow;
 use sqlx::sqlite::SqliteRow;
 use sqlx::{AssertSqlSafe, Connection, FromRow, PgConnection, SqliteConnection};
 use tempfile::TempDir;
+use tokio::sync::OnceCell;
 
 /// Where the tests find a PostgreSQL server they may make databases on.
 const SERVER: &str = "TESTKIT_POSTGRES";
 /// All tests of one run copy the same migrated database.
 const CONNECTIONS: u32 = 5;
+/// The name of an SQLite file.
+const FILE: &str = "hedgerow.sqlite";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Backend {
@@ -46,7 +50,8 @@ impl Database {
         match backend {
             Backend::Sqlite => {
                 let database = Self::sqlite();
-                database.open().await.migrate().await.expect("the tables are made");
+                let file = migrated_file().await;
+                std::fs::write(database.file(), file).expect("a copy of the migrated file");
                 database
             }
             Backend::Postgres => {
@@ -117,11 +122,17 @@ impl Database {
 
     fn sqlite() -> Self {
         let folder = TempDir::with_prefix("hedgerow-").expect("a temporary folder");
-        let url = format!("sqlite:{}", folder.path().join("hedgerow.sqlite").display());
+        let url = format!("sqlite:{}", folder.path().join(FILE).display());
         Self {
             url,
             folder: Some(folder),
         }
+    }
+
+    /// Of an SQLite database.
+    fn file(&self) -> PathBuf {
+        let folder = self.folder.as_ref().expect("PostgreSQL's have none");
+        folder.path().join(FILE)
     }
 
     async fn postgres(template: &str) -> Self {
@@ -137,6 +148,21 @@ impl Database {
             folder: None,
         }
     }
+}
+
+/// What a migrated SQLite file has in it. The first test of a process makes it.
+async fn migrated_file() -> &'static [u8] {
+    static MADE: OnceCell<Vec<u8>> = OnceCell::const_new();
+    let make = async || {
+        let database = Database::sqlite();
+        let store = database.open().await;
+        store.migrate().await.expect("the tables are made");
+        // Part of it is in the log beside the file.
+        let copy = database.file().with_extension("copy");
+        database.run(&format!("VACUUM INTO '{}'", copy.display())).await;
+        std::fs::read(copy).expect("the copy")
+    };
+    MADE.get_or_init(make).await
 }
 
 /// Looks through every row of every table, as text and as the digits that bytes are shown with.
