@@ -87,7 +87,12 @@ impl Apps {
             }
             let mut changed = pin!(pool.scheduler.has_changed().notified());
             changed.as_mut().enable();
-            match self.find(kind, &pool).await {
+            let found = tokio::select! {
+                // It can look for long.
+                () = stop.cancelled() => return,
+                found = self.find(kind, &pool) => found,
+            };
+            match found {
                 Ok(Some(found)) => {
                     self.do_in_a_slot(found, &pool, &stop).await;
                     continue;
