@@ -16,11 +16,11 @@
 mod loads;
 mod permit;
 mod room;
+#[cfg(test)]
+mod simulation;
 mod state;
 #[cfg(test)]
 mod tests;
-#[cfg(test)]
-mod turn_tests;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

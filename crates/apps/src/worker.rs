@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::idle::POLL;
 use self::ready::Update;
-use self::search::{Found, WorkItem};
+use self::search::{Found, Search, WorkItem};
 use self::slot_kind::SlotKind;
 use self::slots::SlotPool;
 use crate::apps::Apps;
@@ -93,11 +93,12 @@ impl Apps {
                 found = self.find(kind, &pool) => found,
             };
             match found {
-                Ok(Some(found)) => {
+                Ok(Search::Found(found)) => {
                     self.do_in_a_slot(found, &pool, &stop).await;
                     continue;
                 }
-                Ok(None) => {}
+                Ok(Search::Unfinished) => continue,
+                Ok(Search::Nothing) => {}
                 Err(error) => log(&error),
             }
             tokio::select! {
@@ -167,9 +168,12 @@ impl Apps {
     #[boxed]
     pub async fn step(&self) -> Result<bool> {
         let pool = SlotPool::new(self.core.slots);
-        match self.find(SlotKind::Any, &pool).await? {
-            Some(found) => self.run_found(&found, &pool, &CancellationToken::new()).await,
-            None => Ok(false),
+        loop {
+            match self.find(SlotKind::Any, &pool).await? {
+                Search::Found(found) => return self.run_found(&found, &pool, &CancellationToken::new()).await,
+                Search::Nothing => return Ok(false),
+                Search::Unfinished => {}
+            }
         }
     }
 

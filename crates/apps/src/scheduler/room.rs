@@ -48,7 +48,10 @@ impl State {
             return Some(Room::Free);
         }
         // Of those that were not known as slow, too many can be at the same time.
-        let last = slow.last_of_most.filter(|_| slow.count > self.most_slow());
+        let are_too_many = slow.count > self.most_slow();
+        let last = slow
+            .last_of_most
+            .filter(|(count, _)| are_too_many && *count >= slow.most);
         last.map(|(_, number)| Room::InsteadOf(number))
     }
 

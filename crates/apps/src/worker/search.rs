@@ -14,11 +14,15 @@ use crate::errors::log_unreadable;
 use crate::last_found::LastFound;
 use crate::scheduler::{Permit, Work};
 
-/// Configurations that are read together.
-const PAGE: i64 = 500;
-
 /// After looking for events for so long it is decided again who goes first: to look is part of what somebody takes.
 const SEARCH_TIME: Duration = Duration::from_millis(20);
+
+pub(super) enum Search {
+    Found(Found),
+    Nothing,
+    /// There is more to look at. Others who wait look first.
+    Unfinished,
+}
 
 /// Something to do for an organization, and the permit for it.
 pub(super) struct Found {
@@ -34,13 +38,18 @@ pub(super) enum WorkItem {
 
 impl Apps {
     /// What is done next, by the shares of those who wait. One slot looks at a time. An organization's tasks and events alternate.
-    pub(super) async fn find(&self, kind: SlotKind, pool: &SlotPool) -> Result<Option<Found>> {
+    pub(super) async fn find(&self, kind: SlotKind, pool: &SlotPool) -> Result<Search> {
         let mut ready = pool.ready.lock().await;
         ready.without_events.begin();
+        let mut has_read = false;
         loop {
             // Also while it looks for long: somebody else may have something to do since.
             if ready.is_old(Instant::now()) {
+                if has_read {
+                    return Ok(Search::Unfinished);
+                }
                 self.read_waiting(&mut ready).await?;
+                has_read = true;
             }
             pool.updates().drain(..).for_each(|update| ready.update(update));
             let order = pool
@@ -59,14 +68,14 @@ impl Apps {
                     && let Some(permit) = pool.scheduler.begin(tenant, work, Instant::now())
                 {
                     self.last_found().note(tenant, work);
-                    return Ok(Some(Found { item, tenant, permit }));
+                    return Ok(Search::Found(Found { item, tenant, permit }));
                 }
                 if since.elapsed() >= SEARCH_TIME {
                     break;
                 }
             }
             if is_empty || since.elapsed() < SEARCH_TIME || ready.without_events.has_failed_for_long() {
-                return Ok(None);
+                return Ok(Search::Nothing);
             }
         }
     }
@@ -82,19 +91,17 @@ impl Apps {
         for organization in service.organizations_with_due_tasks().await? {
             ready.add_tasks(service.tenant(organization).await?);
         }
-        let (mut after, mut limit) = (DueAfter::START, PAGE);
+        let mut after = DueAfter::START;
         loop {
-            let due = service.due_apps(&after, limit).await?;
+            let due = service.due_apps(&after, ready.parts.page()).await?;
             if due.is_empty() {
                 break;
             }
-            limit = PAGE;
             for app in due {
                 let tenant = service.tenant(app.organization).await?;
                 after = DueAfter::this(&app);
                 if let Some(beyond) = ready.parts.skip(tenant.person(), after) {
-                    // What comes next may be to be skipped as well.
-                    (after, limit) = (beyond, 1);
+                    after = beyond;
                     break;
                 }
                 if ready.pauses.is_over(app.config, Instant::now()) {
