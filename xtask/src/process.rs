@@ -222,11 +222,11 @@ fn resident_kilobytes(status: &str) -> Option<f64> {
     line.split_whitespace().next()?.parse().ok()
 }
 
-/// What Linux keeps in memory, and what has to be free of it for tests.
+/// What Linux keeps in memory, and what has to be free of it.
 const MEMORY: &str = "/dev/shm";
-const NEEDED_MEMORY: u64 = 8 << 30;
+const NEEDED_MEMORY: u64 = 4 << 30;
 
-/// Whether tests can have their files there.
+/// Whether temporary files can be there.
 fn has_room(folder: &Path) -> bool {
     let mut df = Command::new("df");
     df.args(["--output=avail", "-B1"]).arg(folder);
@@ -244,11 +244,11 @@ impl WorkDir {
     }
 
     /// In memory where there is enough of it: what tests write is flushed thousands of times, and survives nothing.
-    pub(crate) fn of_tests() -> Result<Self> {
+    pub(crate) fn in_memory(purpose: &str) -> Result<Self> {
         if has_room(Path::new(MEMORY)) {
-            Self::below(Path::new(MEMORY), "test")
+            Self::below(Path::new(MEMORY), purpose)
         } else {
-            Self::new("test")
+            Self::new(purpose)
         }
     }
 

@@ -1,7 +1,5 @@
 //! Everything that must hold, one step after the other, with a summary at the end.
 
-use std::fs;
-use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -29,7 +27,7 @@ struct Done {
 
 /// `cargo xtask test`
 pub(crate) fn everything() -> Result<()> {
-    let work = WorkDir::of_tests()?;
+    let work = WorkDir::new("test")?;
     let cluster = Cluster::start(&work.0, &FAST)?;
     // Downloading takes little of the processor, which the compiler needs.
     let installing = thread::spawn(|| timed("external services, installed", components::install));
@@ -37,9 +35,7 @@ pub(crate) fn everything() -> Result<()> {
     done.extend(checks());
     done.extend(packaging_steps());
     done.push(installing.join().map_err(|_| anyhow!("installing panicked"))?);
-    done.push(step("tests, on SQLite and PostgreSQL", || {
-        tests(&cluster, &work.0, Choice::All)
-    }));
+    done.push(step("tests, on SQLite and PostgreSQL", || tests(&cluster, Choice::All)));
     // Both wait for each request to be answered, and for little else.
     let browsing = thread::spawn(|| step("the console, in a browser", || browser::journeys(&[])));
     done.push(step("the OpenAPI spec, linted", checks::openapi_spec));
@@ -53,13 +49,13 @@ pub(crate) fn everything() -> Result<()> {
 
 /// `cargo xtask test --fast`: what needs few components and little time, for those who are about to commit.
 pub(crate) fn fast() -> Result<()> {
-    let work = WorkDir::of_tests()?;
+    let work = WorkDir::new("test")?;
     let cluster = Cluster::start(&work.0, &FAST)?;
     let mut done = vec![step("format", checks::format), step("build, with lints", build)];
     done.push(step("links, pages and tests of the documentation", docs::check));
     done.push(step("external services, installed", components::install));
     done.push(step("most tests, on SQLite and PostgreSQL", || {
-        tests(&cluster, &work.0, Choice::Fast)
+        tests(&cluster, Choice::Fast)
     }));
     summary(&done)
 }
@@ -100,12 +96,11 @@ fn build() -> Result<()> {
     checks::run(linting_cargo().args(["test", "--workspace", "--no-run", "--quiet"]))
 }
 
-fn tests(cluster: &Cluster, work: &Path, choice: Choice) -> Result<Outcome> {
-    let temporary = work.join("tmp");
-    fs::create_dir_all(&temporary)?;
+fn tests(cluster: &Cluster, choice: Choice) -> Result<Outcome> {
+    let temporary = WorkDir::in_memory("temporary")?;
     cargo_test::run(choice, |command| {
         command
-            .env("TMPDIR", &temporary)
+            .env("TMPDIR", &temporary.0)
             .env("TESTKIT_POSTGRES", cluster.url())
             .env("TESTKIT_COMPONENTS", components::folder())
             .env("TESTKIT_SCREENSHOTS", target().join("screenshots"))
