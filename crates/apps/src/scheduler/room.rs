@@ -109,8 +109,16 @@ impl State {
 
     /// Whoever is less slow does not wait for many who have one slow call each: of those whose calls last much longer it ends the one of the person
     /// who had most. A third of the places is left to long calls, so that they get done.
+    ///
+    /// If there are more slow calls than places for them, some became slow that did not wait for a place, as their organizations were not known as
+    /// slow. Then it is any slow call, of a person who had much more.
     fn long_one(&self, person: Person, take: Duration, now: Instant) -> Option<u64> {
-        let long = (2 * take).max(LONG);
+        let are_too_many = self.slow(now).count() > self.most_slow();
+        let (long, times) = if are_too_many {
+            (SLOW_AFTER, 2.0)
+        } else {
+            ((2 * take).max(LONG), 1.0)
+        };
         let is_long = |one: &Running| one.lasts(now) >= long;
         let all = || self.slow(now).filter(|(_, one)| is_long(one));
         if all().count() <= (self.most_slow() / 3).max(1) {
@@ -121,7 +129,7 @@ impl State {
         let most = all().map(of_person).max_by(|(one, since, _), (other, other_since, _)| {
             one.total_cmp(other).then_with(|| since.cmp(other_since))
         });
-        let most = most.filter(|(most, _, _)| *most > average(person));
+        let most = most.filter(|(most, _, _)| *most > times * average(person));
         most.map(|(_, _, number)| number)
     }
 

@@ -68,6 +68,7 @@ pub(super) struct State {
 #[derive(Debug, Clone, Copy)]
 struct Slowness {
     took: Duration,
+    noted: Instant,
     until: Instant,
 }
 
@@ -160,7 +161,7 @@ impl State {
         }
     }
 
-    /// One turn without a slow call, and it is known as quick.
+    /// One turn without a slow call that began after the last slow one had ended, and it is known as quick.
     fn note_speed(&mut self, one: &Running, now: Instant) {
         let organization = one.tenant.organization;
         self.slow.retain(|_, slowness| slowness.until > now);
@@ -171,10 +172,16 @@ impl State {
                 .filter(|_| one.preempted.is_cancelled());
             let slowness = Slowness {
                 took: took.max(before.unwrap_or_default()),
+                noted: now,
                 until: now + REMEMBERED_FOR,
             };
             self.slow.insert(organization, slowness);
-        } else if one.called_first.is_some() {
+        } else if one.called_first.is_some()
+            && self
+                .slow
+                .get(&organization)
+                .is_some_and(|known| known.noted <= one.begun)
+        {
             self.slow.remove(&organization);
         }
     }

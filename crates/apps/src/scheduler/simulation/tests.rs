@@ -185,6 +185,25 @@ fn whoever_has_few_slow_calls_keeps_them_while_there_are_too_many() {
     }
 }
 
+/// These never wait for one of the places for slow calls, as none of their organizations is known as slow.
+#[test]
+fn whoever_is_known_as_slow_does_not_wait_for_many_who_become_slow() {
+    let (seconds, millis) = (Duration::from_secs, Duration::from_millis);
+    let of_one = |person: i64| (0..62).map(move |_| every(person, 310, millis(4900)));
+    let mut apps: Vec<App> = (100..120).flat_map(of_one).collect();
+    let people = apps.len();
+    apps.extend([every(11, 12, millis(1500)), every(12, 64, seconds(8))]);
+    let mut slots = Slots::new(SLOTS, &apps);
+    for (place, app) in (0..).zip(&mut slots.apps[..people]) {
+        app.next += seconds(5) * (place % 62) + millis(250) * (place / 62);
+    }
+    slots.pass(seconds(60));
+    slots.measure(seconds(300));
+    for one in &slots.apps[people..] {
+        assert!(one.median() < seconds(2), "{:?}: {:?}", one.app, one.median());
+    }
+}
+
 #[test]
 fn calls_that_are_preempted_get_done_in_the_end() {
     let mut apps = attack(|_| always(0, Duration::from_secs(8)));
