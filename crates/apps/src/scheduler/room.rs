@@ -39,6 +39,9 @@ impl State {
         }
         let slow_calls_take = self.slow_calls_take(tenant.organization, now);
         if let Some(take) = slow_calls_take.filter(|_| slow.count >= self.most_slow()) {
+            if self.is_lent_one(slow, tenant.person(), now) {
+                return Some(Room::Free);
+            }
             return self.preemptible(slow, tenant.person(), take, now).map(Room::InsteadOf);
         }
         let has_none = self.permits.in_progress(tenant.person()) == 0;
@@ -104,33 +107,54 @@ impl State {
             .last_of_most
             .filter(|(count, _)| *count >= own + 2 && *count >= slow.most);
         let last = last.map(|(_, number)| number);
-        last.or_else(|| (own == 0).then(|| self.long_one(person, take, now)).flatten())
+        let other = || {
+            let unexpected = self.unexpected_one(slow, person, now);
+            unexpected.or_else(|| self.long_one(person, take, now))
+        };
+        last.or_else(|| (own == 0).then(other).flatten())
+    }
+
+    /// Whoever has no slow call, and had much less than somebody who has, does not wait while there are permits that nobody uses: many who are slow
+    /// may end their calls at the same moment.
+    fn is_lent_one(&self, slow: &SlowCalls, person: Person, now: Instant) -> bool {
+        let is_free = self.running.len() < self.most - self.kept() && slow.count < self.most_slow() + self.kept();
+        let average = |person: Person| self.permits.average(person, now);
+        let much = (4.0 * average(person)).max(0.25);
+        let all = || self.slow(now).map(|(_, one)| one.tenant.person());
+        is_free && all().all(|one| one != person) && all().any(|one| average(one) > much)
     }
 
     /// Whoever is less slow does not wait for many who have one slow call each: of those whose calls last much longer it ends the one of the person
     /// who had most. A third of the places is left to long calls, so that they get done.
-    ///
-    /// If there are more slow calls than places for them, some became slow that did not wait for a place, as their organizations were not known as
-    /// slow. Then it is any slow call, of a person who had much more.
     fn long_one(&self, person: Person, take: Duration, now: Instant) -> Option<u64> {
-        let are_too_many = self.slow(now).count() > self.most_slow();
-        let (long, times) = if are_too_many {
-            (SLOW_AFTER, 2.0)
-        } else {
-            ((2 * take).max(LONG), 1.0)
-        };
-        let is_long = |one: &Running| one.lasts(now) >= long;
-        let all = || self.slow(now).filter(|(_, one)| is_long(one));
+        let long = (2 * take).max(LONG);
+        let all = || self.slow(now).filter(|(_, one)| one.lasts(now) >= long);
         if all().count() <= (self.most_slow() / 3).max(1) {
             return None;
         }
-        let average = |person: Person| self.permits.average(person, now);
-        let of_person = |(number, one): (&u64, &Running)| (average(one.tenant.person()), one.calling_since, *number);
-        let most = all().map(of_person).max_by(|(one, since, _), (other, other_since, _)| {
+        self.of_most(all(), self.permits.average(person, now), now)
+    }
+
+    /// If there are more slow calls than places for them: one that did not wait for a place, as its organization was not known as slow, and of a
+    /// person who had much more.
+    fn unexpected_one(&self, slow: &SlowCalls, person: Person, now: Instant) -> Option<u64> {
+        if slow.count <= self.most_slow() {
+            return None;
+        }
+        let unexpected = self.slow(now).filter(|(_, one)| !one.was_slow);
+        self.of_most(unexpected, 2.0 * self.permits.average(person, now), now)
+    }
+
+    /// Of these the one of the person who had most lately, if that is more than so much.
+    fn of_most<'a>(&self, all: impl Iterator<Item = (&'a u64, &'a Running)>, than: f64, now: Instant) -> Option<u64> {
+        let of_person = |(number, one): (&u64, &Running)| {
+            let average = self.permits.average(one.tenant.person(), now);
+            (average, one.calling_since, *number)
+        };
+        let most = all.map(of_person).max_by(|(one, since, _), (other, other_since, _)| {
             one.total_cmp(other).then_with(|| since.cmp(other_since))
         });
-        let most = most.filter(|(most, _, _)| *most > times * average(person));
-        most.map(|(_, _, number)| number)
+        most.filter(|(most, _, _)| *most > than).map(|(_, _, number)| number)
     }
 
     /// What is slow, or may become so any time.

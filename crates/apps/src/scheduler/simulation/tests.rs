@@ -204,6 +204,29 @@ fn whoever_is_known_as_slow_does_not_wait_for_many_who_become_slow() {
     }
 }
 
+/// All of theirs are over at the same moment, and the next ones begin.
+#[test]
+fn whoever_is_less_slow_does_not_wait_for_many_who_end_together() {
+    let period = Duration::from_millis(15_900);
+    for people in [14, 16, 20] {
+        let mut apps: Vec<App> = (100..100 + people).map(|person| always(person, period)).collect();
+        let attackers = apps.len();
+        apps.push(every(11, 64, Duration::from_secs(8)));
+        let mut slots = Slots::new(SLOTS, &apps);
+        let begun = slots.now;
+        for _ in 0..Duration::from_mins(15).as_millis() / TICK.as_millis() {
+            let since = u64::try_from((slots.now - begun).as_millis()).unwrap();
+            let left = 15_900 - since % 15_900;
+            for app in slots.apps[..attackers].iter_mut().filter(|app| !app.is_running) {
+                app.app.takes = Duration::from_millis(left);
+            }
+            slots.pass(TICK);
+        }
+        let median = slots.apps[attackers].median();
+        assert!(median < Duration::from_secs(2), "{median:?} beside {people}");
+    }
+}
+
 #[test]
 fn calls_that_are_preempted_get_done_in_the_end() {
     let mut apps = attack(|_| always(0, Duration::from_secs(8)));
