@@ -107,6 +107,28 @@ fn too_many_slow_calls_make_room_and_the_last_ones_of_whoever_has_most_first() {
 }
 
 #[test]
+fn a_quick_turn_counts_only_if_it_began_after_the_slow_one_had_ended() {
+    let (mut state, start) = (State::new(SLOTS), Instant::now());
+    let one = tenant(1, 1);
+    let begin = |state: &mut State, at: Instant| {
+        let (number, _) = state.start(one, Work::Events, at);
+        state.begin_call(number, at);
+        state.begin_turn(number, at);
+        number
+    };
+    let is_slow = |state: &State, at: Instant| state.slow_calls_take(one.organization, at).is_some();
+    let (second, moment) = (SLOW_AFTER, SLOW_AFTER / 2);
+    let slow = begin(&mut state, start);
+    let overlapping = begin(&mut state, start + second);
+    state.end(slow, start + second + moment / 2);
+    state.end(overlapping, start + second + moment);
+    assert!(is_slow(&state, start + second + moment));
+    let quick = begin(&mut state, start + 2 * second);
+    state.end(quick, start + 2 * second + moment);
+    assert!(!is_slow(&state, start + 2 * second + moment));
+}
+
+#[test]
 fn whoever_was_slow_waits_for_others_who_are_unless_these_have_more() {
     let (mut state, start) = (State::new(SLOTS), Instant::now());
     let slow = start + SLOW_AFTER;
