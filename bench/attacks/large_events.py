@@ -1,4 +1,4 @@
-"""Events of 7 MB for 24 apps that all ask for theirs at the same moment: they were in memory before any was reserved, each several times (635 MB in a simulation). One
+"""Events of 7 MB for 24 apps that all ask for theirs at the same moment: they were in memory before any was reserved, each several times (635 MB in a simulation with 8 MB). One
 person, six organizations with four apps each. Between the large events, small ones keep the apps in step. Only with --binary."""
 
 import json

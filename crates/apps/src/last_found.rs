@@ -6,7 +6,7 @@ use service::{OrganizationId, Tenant};
 
 use crate::scheduler::Work;
 
-/// Past this many all are forgotten: whose turn it is begins anew.
+/// Past this many all are forgotten: the alternation starts over.
 const MAX_REMEMBERED: usize = 10_000;
 
 #[derive(Debug)]
