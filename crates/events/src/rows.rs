@@ -41,12 +41,12 @@ impl Portion {
     /// For those who pass on every row.
     pub(crate) const LARGE: Self = Self {
         rows: 8192,
-        bytes: 8 << 20,
+        bytes: 4 << 20,
         row: MAX_ROW_BYTES,
         whole_row: usize::MAX,
         block: 8192,
         message: 256 << 20,
-        waiting: 4,
+        waiting: 2,
     };
     /// For those who may stop after a few rows, and of whom there are many: nothing is to be read in vain, nor what is large.
     pub(crate) const SMALL: Self = Self {

@@ -25,6 +25,8 @@ pub(super) struct Batch {
     bytes: usize,
     /// Whether the last row is not whole. SQLite has read all of it nevertheless: others behind it would be read in vain.
     is_cut: bool,
+    /// Whether the next row is too large to be in it.
+    is_closed: bool,
 }
 
 enum Column {
@@ -48,6 +50,7 @@ impl Batch {
             rows: 0,
             bytes: 0,
             is_cut: false,
+            is_closed: false,
         }
     }
 
@@ -56,7 +59,15 @@ impl Batch {
     }
 
     pub(super) fn is_full(&self) -> bool {
-        self.is_cut || self.rows == self.portion.rows || self.bytes >= self.portion.bytes
+        self.is_cut || self.is_closed || self.rows == self.portion.rows || self.bytes >= self.portion.bytes
+    }
+
+    /// Whether a large row fits, or begins the next batch: a batch and a large row would be twice what a reader is to hold.
+    pub(super) fn has_room(&mut self, row: &Row<'_>, places: &[usize]) -> Result<bool> {
+        let (bytes, portion) = (row_bytes(row, places)?, self.portion);
+        let is_large = (portion.bytes / 8..=portion.whole_row).contains(&bytes);
+        self.is_closed = is_large && !self.is_empty() && self.bytes + bytes > portion.bytes;
+        Ok(!self.is_closed)
     }
 
     /// Adds a row; `places` says in which column of the statement each of ours is.
@@ -82,13 +93,7 @@ impl Batch {
     /// Whether it is small enough that nothing of it is left out.
     fn is_whole(&self, row: &Row<'_>, places: &[usize]) -> Result<bool> {
         let limit = self.portion.whole_row;
-        let mut bytes = 0;
-        if limit < usize::MAX {
-            for &place in places {
-                bytes += size(row.get_ref(place)?);
-            }
-        }
-        Ok(bytes <= limit)
+        Ok(limit == usize::MAX || row_bytes(row, places)? <= limit)
     }
 
     /// The rows so far; afterwards there are none.
@@ -100,6 +105,7 @@ impl Batch {
         self.rows = 0;
         self.bytes = 0;
         self.is_cut = false;
+        self.is_closed = false;
         Ok(RecordBatch::try_new(self.schema.clone(), arrays)?)
     }
 }
@@ -146,6 +152,14 @@ impl Column {
 /// JSON always: so whoever reads a row can see that it is not whole.
 fn may_be_long(field: &Field, value: ValueRef<'_>) -> bool {
     is_json(field) || size(value) > MAX_NAME_BYTES
+}
+
+fn row_bytes(row: &Row<'_>, places: &[usize]) -> Result<usize> {
+    let mut bytes = 0;
+    for &place in places {
+        bytes += size(row.get_ref(place)?);
+    }
+    Ok(bytes)
 }
 
 /// Before anything of it is copied.

@@ -15,6 +15,7 @@ use uuid::Uuid;
 use super::checksum;
 use super::interrupt::{Interrupt, failure};
 use super::pace::Pace;
+use super::place;
 use crate::{MAX_ROW_BYTES, Result, scalars};
 
 /// Passes on a column of a row, given its number, unless all so far are more than a row may have.
@@ -24,9 +25,9 @@ pub(super) const HELD: &str = "hedgerow_held";
 pub(super) const REACHED: &str = "hedgerow_reached";
 
 /// The version of the tables below.
-const VERSION: i64 = 4;
+const VERSION: i64 = 5;
 
-/// Every team has a table of events besides these: see [`make_table`].
+/// The tables of events come besides these: see [`event_table`].
 ///
 /// `floor` is the time below which nothing is stored any more: the latest ingestion time given out, or the latest line
 /// drawn, whichever is later. A distinct id changed when its person did, or at its own `changed_at` if that is later: a
@@ -135,19 +136,14 @@ pub(super) fn open_to_read(path: &Path, interrupt: &Interrupt, pace: &Pace) -> R
     Ok(connection)
 }
 
-/// The name of a team's table. Nothing but a number goes into it.
-pub(super) fn table(team: i64) -> String {
-    format!("\"event_{team}\"")
-}
-
-/// Makes a team's table of events.
+/// A table of events: see [`place`].
 ///
 /// Where `person_properties_id` is set, the properties of the person are those, and otherwise the ones in the row. The
-/// table has no index but its key. Ingestion times never decrease with `seq`, and no row is ever changed or deleted, so an
+/// table has no index but its key. Of each team, ingestion times never decrease with `seq`, and no row is ever changed or deleted, so an
 /// interval is found by halving and counted by subtracting.
-pub(super) fn make_table(connection: &Connection, team: i64) -> rusqlite::Result<()> {
-    connection.execute_batch(&format!(
-        "CREATE TABLE IF NOT EXISTS {} (
+fn event_table(name: &str) -> String {
+    format!(
+        "CREATE TABLE {name} (
             seq INTEGER PRIMARY KEY,
             uuid BLOB NOT NULL,
             event TEXT NOT NULL,
@@ -161,19 +157,8 @@ pub(super) fn make_table(connection: &Connection, team: i64) -> rusqlite::Result
             person_properties_id INTEGER,
             inserted_at INTEGER NOT NULL,
             checksum INTEGER NOT NULL
-        ) STRICT",
-        table(team)
-    ))
-}
-
-/// Whether a team has ever sent an event.
-pub(super) fn has_table(connection: &Connection, team: i64) -> rusqlite::Result<bool> {
-    // The parser knows all tables by name. In `sqlite_schema` they would be looked for one after the other.
-    match connection.prepare(&format!("SELECT 1 FROM {}", table(team))) {
-        Ok(_) => Ok(true),
-        Err(rusqlite::Error::SqliteFailure(_, Some(message))) if message.starts_with("no such table") => Ok(false),
-        Err(error) => Err(error),
-    }
+        ) STRICT;"
+    )
 }
 
 fn flags(access: OpenFlags) -> OpenFlags {
@@ -206,9 +191,11 @@ fn is_busy(error: &rusqlite::Error) -> bool {
     error.sqlite_error_code() == Some(rusqlite::ErrorCode::DatabaseBusy)
 }
 
-/// Every table but those of teams.
+/// All tables, in an empty file.
 pub(super) fn make_all(connection: &Connection) -> rusqlite::Result<()> {
-    connection.execute_batch(TABLES)
+    connection.execute_batch(TABLES)?;
+    let events: String = place::tables().map(|(_, name)| event_table(&name)).collect();
+    connection.execute_batch(&events)
 }
 
 fn make_tables(connection: &mut Connection) -> Result<()> {

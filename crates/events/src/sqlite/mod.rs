@@ -13,6 +13,7 @@ mod pace;
 mod pause;
 mod people;
 mod person_scan;
+mod place;
 mod readers;
 mod recent;
 mod scan;

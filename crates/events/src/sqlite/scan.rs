@@ -11,9 +11,9 @@ use hogql::{Column, Model, Query};
 use rusqlite::{Connection, OptionalExtension, Row, Statement};
 
 use super::batch::Batch;
-use super::file;
 use super::pace::Pace;
 use super::person_scan::{self, PersonScan};
+use super::place::Place;
 use super::readers::Reader;
 use super::select::Select;
 use crate::rows::Portion;
@@ -51,9 +51,10 @@ pub(super) fn count(reader: &Reader, scan: &Scan) -> Result<u64> {
 pub(super) fn earliest(reader: &Reader, team: i64, model: Model) -> Result<Option<i64>> {
     let connection = &reader.connection;
     match model {
-        Model::Events if !file::has_table(connection, team)? => Ok(None),
         Model::Events => {
-            let sql = format!("SELECT inserted_at FROM {} ORDER BY seq LIMIT 1", file::table(team));
+            let place = Place::of(team);
+            let (table, condition) = (&place.table, place.condition());
+            let sql = format!("SELECT inserted_at FROM {table} WHERE {condition} ORDER BY seq LIMIT 1");
             Ok(connection.query_row(&sql, [], |row| row.get(0)).optional()?)
         }
         Model::Persons => {
@@ -101,15 +102,26 @@ fn events(reader: &Reader, scan: &Scan, output: &mut Output<'_>) -> Result<()> {
     let mut slices = Slices::new(reader, &select, &select.events(scan.team), range)?;
     while !slices.are_read() {
         slices.read(|row| {
+            if !output.batch.has_room(row, &select.places)? {
+                return Ok(Next::Again);
+            }
             output.batch.push(row, &select.places)?;
             output.left -= 1;
-            Ok(!output.is_full())
+            Ok(if output.is_full() { Next::Enough } else { Next::More })
         })?;
         if output.sender.is_closed() || (output.is_full() && !output.send()?) {
             return Ok(());
         }
     }
     output.send().map(drop)
+}
+
+/// What comes after a row.
+enum Next {
+    More,
+    Enough,
+    /// The same row, as it was not taken.
+    Again,
 }
 
 /// A statement about events, carried out in one short transaction after the other.
@@ -138,7 +150,7 @@ impl<'a> Slices<'a> {
     }
 
     /// Hands over rows until the slice ends, a while has passed, or `take` has enough.
-    fn read(&mut self, mut take: impl FnMut(&Row<'_>) -> Result<bool>) -> Result<()> {
+    fn read(&mut self, mut take: impl FnMut(&Row<'_>) -> Result<Next>) -> Result<()> {
         let until = self.left.end.min(self.left.start.saturating_add(SLICE));
         self.statement
             .raw_bind_parameter(self.parameters + 1, self.left.start)?;
@@ -148,9 +160,11 @@ impl<'a> Slices<'a> {
         self.left.start = loop {
             match rows.next() {
                 Ok(Some(row)) => {
-                    let next = row.get::<_, i64>(0)? + 1;
-                    if !take(row)? || self.pace.is_over() {
-                        break next;
+                    let this: i64 = row.get(0)?;
+                    match take(row)? {
+                        Next::Again => break this,
+                        Next::More if !self.pace.is_over() => {}
+                        Next::More | Next::Enough => break this + 1,
                     }
                 }
                 Ok(None) => break until,
@@ -193,7 +207,7 @@ fn count_events(reader: &Reader, scan: &Scan) -> Result<u64> {
     while !slices.are_read() {
         slices.read(|_| {
             found += 1;
-            Ok(true)
+            Ok(Next::More)
         })?;
     }
     Ok(found)
@@ -216,19 +230,15 @@ fn count_persons(reader: &Reader, scan: &Scan) -> Result<u64> {
 
 /// The `seq` of the rows of an interval. None: the team has no events.
 fn range(connection: &Connection, scan: &Scan) -> Result<Option<Range<i64>>> {
-    if !file::has_table(connection, scan.team)? {
-        return Ok(None);
-    }
-    let (first, end): (Option<i64>, Option<i64>) =
-        connection.query_row(&bounds(scan.team), [], |row| Ok((row.get(0)?, row.get(1)?)))?;
-    let (Some(first), Some(end)) = (first, end) else {
+    let place = Place::of(scan.team);
+    let Some(all) = bounds(connection, &place)? else {
         return Ok(None);
     };
     let start = match scan.start {
-        Some(time) => first_at(connection, scan.team, first..end, time)?,
-        None => first,
+        Some(time) => first_at(connection, &place, all.clone(), time)?,
+        None => all.start,
     };
-    let end = first_at(connection, scan.team, start..end, scan.end)?;
+    let end = first_at(connection, &place, start..all.end, scan.end)?;
     // No event is deleted but with all others of its team, so they are numbered without a gap.
     let start = start
         .saturating_add(i64::try_from(scan.skip).unwrap_or(i64::MAX))
@@ -236,17 +246,26 @@ fn range(connection: &Connection, scan: &Scan) -> Result<Option<Range<i64>>> {
     Ok(Some(start..end))
 }
 
-/// Two selects: SQLite goes straight to a minimum or a maximum, but reads the whole table for both in one.
-fn bounds(team: i64) -> String {
-    let table = file::table(team);
-    format!("SELECT (SELECT min(seq) FROM {table}), (SELECT max(seq) + 1 FROM {table})")
+/// The `seq` of all events of a team.
+fn bounds(connection: &Connection, place: &Place) -> rusqlite::Result<Option<Range<i64>>> {
+    let end = |order: &str| -> rusqlite::Result<Option<i64>> {
+        let mut find = connection.prepare(&bound(place, order))?;
+        find.query_row([], |row| row.get(0)).optional()
+    };
+    Ok(end("ASC")?.zip(end("DESC")?).map(|(first, last)| first..last + 1))
+}
+
+/// SQLite goes straight to it.
+fn bound(place: &Place, order: &str) -> String {
+    let (table, condition) = (&place.table, place.condition());
+    format!("SELECT seq FROM {table} WHERE {condition} ORDER BY seq {order} LIMIT 1")
 }
 
 /// The first `seq` whose ingestion time is not before `time`, by halving.
-fn first_at(connection: &Connection, team: i64, range: Range<i64>, time: Time) -> Result<i64> {
+fn first_at(connection: &Connection, place: &Place, range: Range<i64>, time: Time) -> Result<i64> {
     let sql = format!(
         "SELECT seq, inserted_at FROM {} WHERE seq >= ?1 ORDER BY seq LIMIT 1",
-        file::table(team)
+        place.table
     );
     let mut find = connection.prepare(&sql)?;
     let (mut low, mut high) = (range.start, range.end);

@@ -4,6 +4,7 @@ use hogql::{Column, Dialect, Expr, Model, Query};
 use rusqlite::Statement;
 use rusqlite::types::Value;
 
+use super::place::Place;
 use super::{checksum, file};
 
 /// SQLite makes all columns of a row before we see the first, so of more expressions than this it keeps count.
@@ -86,7 +87,7 @@ impl Select {
 
     /// A row for which the condition is much work may be the last of its slice, so it is told before.
     fn events_with(&self, columns: &str, team: i64) -> String {
-        let (n, table, reached) = (self.parameters.len(), file::table(team), file::REACHED);
+        let (n, table, reached) = (self.parameters.len(), Place::of(team).table, file::REACHED);
         let is_whole = checksum::condition(team);
         let filter = match &self.filter {
             // A damaged row is not one that does not match.

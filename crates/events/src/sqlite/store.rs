@@ -7,15 +7,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use hashbrown::HashSet;
+use hashbrown::HashMap;
 use rusqlite::types::{ToSqlOutput, ValueRef};
-use rusqlite::{Connection, params_from_iter};
+use rusqlite::{Connection, OptionalExtension, params_from_iter};
 use uuid::{ContextV7, Timestamp, Uuid};
 
 use super::carried::Carried;
 use super::checksum::{self, checksum};
-use super::file;
 use super::people::{People, TeamPersons};
+use super::place::Place;
 use super::seen::Seen;
 use crate::dropped_updates::{self, Why};
 use crate::incoming::most_bytes;
@@ -132,7 +132,8 @@ pub(super) enum Work {
 #[derive(Debug)]
 pub(super) struct Memory {
     version: Option<i64>,
-    tables: HashSet<i64>,
+    /// The next `seq` of teams.
+    next: HashMap<i64, i64>,
     people: People,
     seen: Seen,
     uuids: ContextV7,
@@ -142,7 +143,7 @@ impl Default for Memory {
     fn default() -> Self {
         Self {
             version: None,
-            tables: HashSet::new(),
+            next: HashMap::new(),
             people: People::default(),
             seen: Seen::default(),
             uuids: ContextV7::new(),
@@ -182,7 +183,7 @@ impl<'a> Store<'a> {
             .query_row([], |row| row.get(0))?;
         if memory.version != Some(version) {
             memory.version = Some(version);
-            memory.tables.clear();
+            memory.next.clear();
             memory.people = People::default();
             memory.seen.catch_up(connection)?;
         }
@@ -244,12 +245,11 @@ impl<'a> Store<'a> {
 
     fn append(&mut self, sender @ (team, _): Sender, events: &[Ready], now: i64) -> rusqlite::Result<()> {
         self.raise(now);
-        if self.memory.tables.insert(team) {
-            file::make_table(self.connection, team)?;
-        }
+        let place = Place::of(team);
+        let mut seq = self.next_seq(team, &place)?;
         let mut insert = self.connection.prepare_cached(&format!(
-            "INSERT INTO {} ({}, checksum) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
-            file::table(team),
+            "INSERT INTO {} ({}, checksum, seq) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
+            place.table,
             checksum::COLUMNS
         ))?;
         let mut new = Vec::new();
@@ -281,11 +281,24 @@ impl<'a> Store<'a> {
                 ValueRef::Integer(self.floor),
             ];
             let checksum = checksum(team, &values);
-            let values = values.into_iter().chain([ValueRef::Integer(checksum.into())]);
+            let values = values.into_iter().chain([checksum.into(), seq].map(ValueRef::Integer));
             insert.execute(params_from_iter(values.map(ToSqlOutput::Borrowed)))?;
+            seq += 1;
         }
+        self.memory.next.insert(team, seq);
         self.budgets.put_back(sender, allowance.budget());
         self.memory.seen.log(self.connection, team, &new)
+    }
+
+    fn next_seq(&self, team: i64, place: &Place) -> rusqlite::Result<i64> {
+        if let Some(next) = self.memory.next.get(&team) {
+            return Ok(*next);
+        }
+        let (table, condition) = (&place.table, place.condition());
+        let last = format!("SELECT seq FROM {table} WHERE {condition} ORDER BY seq DESC LIMIT 1");
+        let mut last = self.connection.prepare_cached(&last)?;
+        let last = last.query_row([], |row| row.get(0)).optional()?;
+        Ok(last.unwrap_or(place.numbers.start) + 1)
     }
 
     /// The person of an event, and the properties it has after it.
@@ -335,13 +348,13 @@ impl<'a> Store<'a> {
     fn forget(&mut self, team: i64) -> rusqlite::Result<bool> {
         // Of others everything is still known: they send on in the meantime, and some of it again.
         self.memory.people = People::default();
-        self.memory.tables.remove(&team);
+        self.memory.next.remove(&team);
         let (began, mut statements) = (Instant::now(), 0);
         let mut is_enough = || {
             statements += 1;
             statements == FORGETTING_STATEMENTS || began.elapsed() >= FORGETTING
         };
-        for (table, key, condition) in self.of_team(team)? {
+        for (table, key, condition) in of_team(team) {
             let sql = format!(
                 "DELETE FROM {table} WHERE {condition} AND ({key}) IN \
                  (SELECT {key} FROM {table} WHERE {condition} LIMIT {FORGOTTEN_AT_A_TIME})"
@@ -362,26 +375,19 @@ impl<'a> Store<'a> {
                 return Ok(false);
             }
         }
-        self.connection
-            .execute_batch(&format!("DROP TABLE IF EXISTS {}", file::table(team)))?;
         Ok(true)
     }
+}
 
-    /// Where rows of a team are, by which columns, and which they are.
-    fn of_team(&self, team: i64) -> rusqlite::Result<Vec<(String, &'static str, String)>> {
-        let is_theirs = format!("team_id = {team}");
-        let mut tables = vec![
-            ("person".to_owned(), "team_id, person_id", is_theirs.clone()),
-            (
-                "person_distinct_id".to_owned(),
-                "team_id, distinct_id",
-                is_theirs.clone(),
-            ),
-            ("person_properties".to_owned(), "id", is_theirs),
-        ];
-        if file::has_table(self.connection, team)? {
-            tables.insert(0, (file::table(team), "seq", "true".to_owned()));
-        }
-        Ok(tables)
-    }
+/// Where rows of a team are, by which columns, and which they are.
+fn of_team(team: i64) -> [(String, &'static str, String); 4] {
+    let place = Place::of(team);
+    let condition = place.condition();
+    let is_theirs = || format!("team_id = {team}");
+    [
+        (place.table, "seq", condition),
+        ("person".to_owned(), "team_id, person_id", is_theirs()),
+        ("person_distinct_id".to_owned(), "team_id, distinct_id", is_theirs()),
+        ("person_properties".to_owned(), "id", is_theirs()),
+    ]
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use rusqlite::{Connection, OpenFlags};
 use uuid::Uuid;
 
-use super::file;
+use super::{file, place};
 use crate::{Error, Result};
 
 /// What looking through the file may take at a start. Beyond it, the file counts as sound.
@@ -27,11 +27,16 @@ pub(super) fn claim(path: &Path, instance: Uuid) -> Result<Uuid> {
 /// Whatever is stored for a team has its number in one of these.
 pub(super) fn highest_team(connection: &Connection) -> Result<i64> {
     let sql = "SELECT max(
-        (SELECT coalesce(max(CAST(substr(name, 7) AS INTEGER)), 0) FROM sqlite_schema WHERE name GLOB 'event_[0-9]*'),
         (SELECT coalesce(max(team_id), 0) FROM person),
         (SELECT coalesce(max(team_id), 0) FROM person_distinct_id),
         (SELECT coalesce(max(team_id), 0) FROM person_properties))";
-    Ok(connection.query_row(sql, [], |row| row.get(0))?)
+    let mut highest: i64 = connection.query_row(sql, [], |row| row.get(0))?;
+    for (number, table) in place::tables() {
+        let sql = format!("SELECT max(seq) FROM {table}");
+        let last: Option<i64> = connection.query_row(&sql, [], |row| row.get(0))?;
+        highest = highest.max(last.map_or(0, |last| place::team(number, last)));
+    }
+    Ok(highest)
 }
 
 /// Copies a store as it is at one moment, while others read and write it, to a file that is not there yet.
@@ -45,11 +50,8 @@ pub fn copy(from: &Path, to: &Path) -> Result<()> {
 pub fn check(path: &Path) -> Result<i64> {
     let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
     said_ok(connection.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0))?)?;
-    let sql = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name GLOB 'event_[0-9]*'";
-    let mut names = connection.prepare(sql)?;
-    let names = names.query_map([], |row| row.get::<_, String>(0))?;
-    let counts = names.map(|name| {
-        let sql = format!("SELECT count(*) FROM \"{}\"", name?);
+    let counts = place::tables().map(|(_, table)| {
+        let sql = format!("SELECT count(*) FROM {table}");
         connection.query_row(&sql, [], |row| row.get::<_, i64>(0))
     });
     Ok(counts.sum::<rusqlite::Result<_>>()?)

@@ -465,6 +465,90 @@ async fn a_dropped_scan_ends() {
     // A runtime that shuts down waits for its blocking threads: if one hung, so would this test.
 }
 
+/// Each new table would make all connections read the schema again.
+#[tokio::test]
+async fn many_teams_need_no_more_tables() {
+    let folder = Folder::new();
+    let store = folder.open();
+    let schema = || -> i64 {
+        let file = rusqlite::Connection::open(folder.file()).unwrap();
+        file.query_row("PRAGMA schema_version", [], |row| row.get(0)).unwrap()
+    };
+    let before = schema();
+    for team in 1..=300 {
+        store
+            .append(team, vec![event("x", "ada", json!({}))], time(1))
+            .await
+            .unwrap();
+    }
+    assert_eq!(schema(), before);
+    assert_eq!(store.highest_team().await.unwrap(), 300);
+}
+
+#[tokio::test]
+async fn teams_that_share_a_table_have_only_their_own_events() {
+    let folder = Folder::new();
+    let store = folder.open();
+    let teams = [TEAM, TEAM + 128, TEAM + 256];
+    for (hour, count) in [(1, 2), (3, 3)] {
+        for (team, more) in teams.into_iter().zip(0..) {
+            let events = (0..count + more).map(|_| event(&format!("of {team}"), "ada", json!({})));
+            store.append(team, events.collect(), time(hour)).await.unwrap();
+        }
+    }
+    let found = async |store: &Events, team: i64| {
+        let names = column(store, team, Column::Event).await;
+        assert!(names.iter().all(|name| *name == format!("of {team}")), "{names:?}");
+        let count = async |from| {
+            store
+                .count(scan(team, all_columns(Model::Events), from, 10))
+                .await
+                .unwrap()
+        };
+        (names.len(), [count(0).await, count(2).await])
+    };
+    let of_each = [(5, [5, 3]), (7, [7, 4]), (9, [9, 5])];
+    for (team, expected) in teams.into_iter().zip(of_each) {
+        assert_eq!(found(&store, team).await, expected);
+    }
+    store.forget_team(teams[1]).await.unwrap();
+    for (team, expected) in teams.into_iter().zip([of_each[0], (0, [0, 0]), of_each[2]]) {
+        assert_eq!(found(&store, team).await, expected);
+        let earliest = store.earliest(team, Model::Events).await.unwrap();
+        assert_eq!(earliest, (expected.0 > 0).then(|| time(1)));
+    }
+    // Numbers go on where they were, also after a start.
+    drop(store);
+    let store = folder.open();
+    for team in teams {
+        store
+            .append(team, vec![event(&format!("of {team}"), "ada", json!({}))], time(5))
+            .await
+            .unwrap();
+    }
+    assert_eq!(found(&store, teams[1]).await, (1, [1, 1]));
+    assert_eq!(found(&store, teams[2]).await, (10, [10, 6]));
+}
+
+/// Slow destinations hold several batches each.
+#[tokio::test]
+async fn a_batch_has_one_event_if_that_is_large() {
+    let folder = Folder::new();
+    let store = folder.open();
+    let large = json!({"text": "x".repeat(7 << 20)});
+    for second in 0..3 {
+        let events = vec![
+            event("small", "ada", json!({})),
+            event("$ai_large", "ada", large.clone()),
+            event("small", "ada", json!({})),
+        ];
+        store.append(TEAM, events, time(second)).await.unwrap();
+    }
+    let batches = batches(&store, scan(TEAM, all_columns(Model::Events), 0, 10)).await;
+    let sizes: Vec<usize> = batches.iter().map(arrow_array::RecordBatch::num_rows).collect();
+    assert_eq!(sizes, [1, 1, 2, 1, 2, 1, 1]);
+}
+
 /// Fault: bytes of the file change, and SQLite finds nothing wrong.
 #[tokio::test]
 async fn a_stored_event_that_has_changed_is_not_given_out() {

@@ -7,6 +7,7 @@ use rusqlite::StatementStatus;
 use serde_json::json;
 
 use super::*;
+use crate::sqlite::file;
 use crate::sqlite::interrupt::Interrupt;
 use crate::{Events, Incoming};
 
@@ -141,7 +142,7 @@ async fn a_slice_ends_when_its_time_is_over() {
         let mut slices = Slices::new(&reader, &select, &select.events(TEAM), range).unwrap();
         let mut count = 0;
         while !slices.are_read() {
-            slices.read(|_| Ok(true)).unwrap();
+            slices.read(|_| Ok(Next::More)).unwrap();
             count += 1;
         }
         assert_eq!(count, EVENTS, "{text}: a slice for each row");
@@ -160,15 +161,23 @@ async fn a_slice_ends_when_its_time_is_over() {
 #[test]
 fn the_bounds_of_a_large_table_are_found_without_reading_it() -> rusqlite::Result<()> {
     let connection = Connection::open_in_memory()?;
-    file::make_table(&connection, 1)?;
+    file::make_all(&connection)?;
     connection.execute_batch(
         "WITH RECURSIVE number (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM number WHERE n < 1000)
          INSERT INTO event_1 SELECT n, x'', '', '', '', '', 0, 0, x'', '', NULL, 0, 0 FROM number",
     )?;
-    let mut statement = connection.prepare(&bounds(1))?;
-    let found: (i64, i64) = statement.query_row([], |row| Ok((row.get(0)?, row.get(1)?)))?;
-    assert_eq!(found, (1, 1001));
-    assert_eq!(statement.get_status(StatementStatus::FullscanStep), 0);
+    let place = Place::of(1);
+    assert_eq!(bounds(&connection, &place)?, Some(1..1001));
+    for order in ["ASC", "DESC"] {
+        let mut statement = connection.prepare(&bound(&place, order))?;
+        statement.query_row([], |row| row.get::<_, i64>(0))?;
+        assert_eq!(statement.get_status(StatementStatus::FullscanStep), 0);
+    }
+    assert_eq!(
+        bounds(&connection, &Place::of(129))?,
+        None,
+        "another team of the same table"
+    );
     Ok(())
 }
 
@@ -176,7 +185,7 @@ fn the_bounds_of_a_large_table_are_found_without_reading_it() -> rusqlite::Resul
 #[tokio::test]
 async fn what_is_skipped_is_not_read() {
     let file = File::filled().await;
-    let damage = format!("UPDATE {} SET event = 'other' WHERE seq <= 2", file::table(TEAM));
+    let damage = format!("UPDATE {} SET event = 'other' WHERE seq <= 2", Place::of(TEAM).table);
     Connection::open(&file.0).unwrap().execute(&damage, []).unwrap();
     let all = query("SELECT event, distinct_id FROM events");
     let pace = || Pace::of(Duration::from_mins(10));
