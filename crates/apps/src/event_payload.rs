@@ -13,6 +13,9 @@ use serde_json::value::RawValue;
 
 use crate::host::outgoing;
 
+/// The longest text that may be an address, with its quotes.
+const MAX_ADDRESS: usize = 64;
+
 /// An event as apps see it.
 #[derive(Serialize)]
 pub(crate) struct EventPayload<'a> {
@@ -46,7 +49,7 @@ impl<'a> EventPayload<'a> {
             event: &event.event,
             distinct_id: &event.distinct_id,
             team_id,
-            ip,
+            ip: ip.filter(|ip| is_address(ip)),
             properties: &event.properties,
             timestamp: event.timestamp.to_rfc3339_opts(chrono::SecondsFormat::Millis, true),
             elements_chain: &event.elements_chain,
@@ -59,6 +62,11 @@ impl<'a> EventPayload<'a> {
             set_once,
         }
     }
+}
+
+/// Whether it may be one: clients send what they like, and it is handed over twice.
+fn is_address(ip: &RawValue) -> bool {
+    ip.get().starts_with('"') && ip.get().len() <= MAX_ADDRESS
 }
 
 /// Those of the properties that stand beside them as well.
@@ -141,6 +149,28 @@ mod tests {
 
     fn json(value: Value) -> Json {
         value.into()
+    }
+
+    #[test]
+    fn only_an_address_is_handed_over_twice() {
+        let long = format!("\"{}\"", "1".repeat(100));
+        for (ip, is_given) in [("\"127.0.0.1\"", true), ("[[],[]]", false), (long.as_str(), false)] {
+            let event = Stored {
+                uuid: String::new(),
+                event: String::new(),
+                distinct_id: String::new(),
+                properties: RawValue::from_string(format!("{{\"$ip\":{ip}}}")).expect("JSON"),
+                timestamp: chrono::DateTime::UNIX_EPOCH,
+                ingested_at: chrono::DateTime::UNIX_EPOCH,
+                elements_chain: String::new(),
+                person_id: None,
+                person_properties: RawValue::from_string("{}".to_owned()).expect("JSON"),
+                is_whole: true,
+            };
+            let given = serde_json::to_value(EventPayload::new(&event, 1)).expect("JSON");
+            assert_eq!(given["ip"].is_string(), is_given, "{ip}");
+            assert_eq!(given["properties"]["$ip"].to_string(), ip);
+        }
     }
 
     #[test]

@@ -10,8 +10,9 @@
 //!
 //! Slow calls have half of the permits, so that the others are soon there for somebody else, however many are slow. Whoever was slow the last time
 //! waits for one of that half. When those are taken, the person who has most slow calls loses the one that began last, for somebody who
-//! has less, or who is not slow. A few permits are for those who have nothing in progress. While others wait, turns are so short that each person has
-//! one in a round.
+//! has less, or who is not slow. So while there are fewer persons with slow calls than places for these, each of them has one at once: if all are
+//! taken, somebody has two. A few permits are for those who have nothing in progress. While others wait, turns are so short that each person has one
+//! in a round.
 
 mod loads;
 mod permit;

@@ -18,9 +18,11 @@ const ROUND: Duration = Duration::from_secs(3);
 pub(super) const SHORTEST_TURN: Duration = Duration::from_millis(50);
 /// For how long an organization is known as slow that has nothing in progress.
 const REMEMBERED_FOR: Duration = Duration::from_mins(5);
-/// What is in progress at once for each slot, and in all: each is a process.
-const PER_SLOT: usize = 7;
-const MAX_AT_ONCE: usize = 42;
+/// What is in progress at once, however many slots there are: each is a process. Half of these, which slow calls may have, are more than the persons
+/// that one attacker is expected to be (16, docs/attack-results.md).
+const AT_ONCE: usize = 42;
+/// Of these, an organization has so many at most.
+const MAX_OF_ONE: usize = 10;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Work {
@@ -64,12 +66,18 @@ pub(super) struct State {
     slow: HashMap<OrganizationId, Slowness>,
 }
 
-/// How slow an organization is, and until when that is remembered.
+/// When an organization was slow, and until when that is remembered.
 #[derive(Debug, Clone, Copy)]
 struct Slowness {
-    took: Duration,
     noted: Instant,
     until: Instant,
+}
+
+/// Whose fault it is if something takes long.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum WaitsFor {
+    App,
+    Server,
 }
 
 /// Something that is in progress.
@@ -79,12 +87,11 @@ pub(super) struct Running {
     pub(super) work: Work,
     /// Whether its organization was known as slow when it began.
     pub(super) was_slow: bool,
-    begun: Instant,
+    pub(super) begun: Instant,
     is_in_slot: bool,
-    /// What it waits for is the app, and not something of the server.
-    is_at_app: bool,
-    /// How long its longest call took so far, if it was slow.
-    slow_call: Option<Duration>,
+    waits_for: WaitsFor,
+    /// Whether it has had a slow call.
+    had_slow_call: bool,
     /// When its app was called for the first time. What it waited for before that does not shorten its turn: each turn gets something done.
     called_first: Option<Instant>,
     /// Since when the app is at one call; none while it is not waited for.
@@ -94,11 +101,11 @@ pub(super) struct Running {
 
 impl State {
     pub(super) fn new(slots: usize) -> Self {
-        let slots = slots.clamp(1, MAX_AT_ONCE);
+        let slots = slots.clamp(1, AT_ONCE);
         Self {
             slots,
-            most: (slots * PER_SLOT).min(MAX_AT_ONCE),
-            most_of_one: slots.min(MAX_AT_ONCE / 4),
+            most: AT_ONCE,
+            most_of_one: slots.min(MAX_OF_ONE),
             next: 0,
             running: HashMap::new(),
             permits: Loads::default(),
@@ -121,11 +128,11 @@ impl State {
         let running = Running {
             tenant,
             work,
-            was_slow: self.slow_calls_take(tenant.organization, now).is_some(),
+            was_slow: self.is_known_as_slow(tenant.organization, now),
             begun: now,
             is_in_slot: true,
-            is_at_app: false,
-            slow_call: None,
+            waits_for: WaitsFor::Server,
+            had_slow_call: false,
             called_first: None,
             calling_since: None,
             preempted: preempted.clone(),
@@ -165,31 +172,21 @@ impl State {
     fn note_speed(&mut self, one: &Running, now: Instant) {
         let organization = one.tenant.organization;
         self.slow.retain(|_, slowness| slowness.until > now);
-        if let Some(took) = one.slow_call {
-            // How long a call would have taken that was preempted is not known: no less than others before it.
-            let before = self
-                .slow_calls_take(organization, now)
-                .filter(|_| one.preempted.is_cancelled());
+        if one.had_slow_call {
             let slowness = Slowness {
-                took: took.max(before.unwrap_or_default()),
                 noted: now,
                 until: now + REMEMBERED_FOR,
             };
             self.slow.insert(organization, slowness);
-        } else if one.called_first.is_some()
-            && self
-                .slow
-                .get(&organization)
-                .is_some_and(|known| known.noted <= one.begun)
-        {
-            self.slow.remove(&organization);
+        } else if one.called_first.is_some() {
+            self.slow
+                .retain(|id, slowness| *id != organization || slowness.noted > one.begun);
         }
     }
 
-    /// How long the slow calls of an organization take that is known for them.
-    pub(super) fn slow_calls_take(&self, organization: OrganizationId, now: Instant) -> Option<Duration> {
-        let known = self.slow.get(&organization).filter(|slowness| slowness.until > now);
-        known.map(|slowness| slowness.took)
+    pub(super) fn is_known_as_slow(&self, organization: OrganizationId, now: Instant) -> bool {
+        let known = self.slow.get(&organization);
+        known.is_some_and(|slowness| slowness.until > now)
     }
 
     pub(super) fn preempt(&mut self, number: u64, now: Instant) {
@@ -234,14 +231,14 @@ impl State {
     pub(super) fn begin_call(&mut self, number: u64, now: Instant) {
         self.begin_waiting(number, now);
         if let Some(one) = self.running.get_mut(&number) {
-            one.is_at_app = true;
+            one.waits_for = WaitsFor::App;
         }
     }
 
     /// Something else is waited for, of which nobody else is to wait for the end.
     pub(super) fn begin_waiting(&mut self, number: u64, now: Instant) {
         if let Some(one) = self.running.get_mut(&number) {
-            (one.calling_since, one.is_at_app) = (Some(now), false);
+            (one.calling_since, one.waits_for) = (Some(now), WaitsFor::Server);
         }
     }
 
@@ -253,9 +250,7 @@ impl State {
 
     pub(super) fn end_call(&mut self, number: u64, now: Instant) {
         if let Some(one) = self.running.get_mut(&number) {
-            if one.is_at_app && one.is_slow(now) {
-                one.slow_call = one.slow_call.max(Some(one.lasts(now)));
-            }
+            one.had_slow_call |= one.waits_for == WaitsFor::App && one.is_slow(now);
             one.calling_since = None;
         }
     }

@@ -389,6 +389,28 @@ on_both! {
         assert!(logged(&kit, &config).await.iter().any(|line| line.contains("disabled after repeated failures")));
     }
 
+    async fn large_events_of_strangers_disable_nothing(kit: Kit) {
+        let config = run(&kit, "pipeline_destinations", "export function onEvent() { throw new Error('no luck') }", json!({})).await;
+        let large = serde_json::Map::from_iter([("text".to_owned(), json!("x".repeat(70_000)))]);
+        let now = kit.service.clock().now();
+        let event = |_| events::Incoming {
+            uuid: None,
+            event: "large".to_owned(),
+            distinct_id: "ann".to_owned(),
+            properties: large.clone(),
+            timestamp: now,
+        };
+        kit.events.append(kit.team.0, (0..25).map(event).collect(), now).await.unwrap();
+        pass(&kit, 1);
+        kit.run_apps().await;
+        let shown = kit.get(&kit.member.key, &config).await;
+        assert_eq!(shown.body["enabled"], true, "{shown:?}");
+        assert!(shown.text("/error").contains("no luck"));
+        happen(&kit, &["small"; 25]).await;
+        kit.run_apps().await;
+        assert_eq!(kit.get(&kit.member.key, &config).await.body["enabled"], false);
+    }
+
     async fn an_app_that_does_not_start_is_tried_a_few_times(kit: Kit) {
         let code = "export function setupPlugin() { throw new Error('no key') }\nexport function onEvent() {}";
         let config = run(&kit, "pipeline_destinations", code, json!({})).await;

@@ -206,24 +206,93 @@ fn whoever_is_known_as_slow_does_not_wait_for_many_who_become_slow() {
 
 /// All of theirs are over at the same moment, and the next ones begin.
 #[test]
-fn whoever_is_less_slow_does_not_wait_for_many_who_end_together() {
-    let period = Duration::from_millis(15_900);
-    for people in [14, 16, 20] {
+fn whoever_is_slow_does_not_wait_for_many_who_end_together() {
+    let (seconds, millis) = (Duration::from_secs, Duration::from_millis);
+    let victims = [
+        (every(11, 20, seconds(8)), millis(15_900)),
+        (every(11, 64, seconds(8)), millis(15_900)),
+        (every(11, 30, seconds(15)), millis(29_900)),
+        (every(11, 10, seconds(3)), millis(5900)),
+    ];
+    for ((victim, period), people) in victims
+        .into_iter()
+        .flat_map(|one| [14, 16, 20].map(|people| (one, people)))
+    {
         let mut apps: Vec<App> = (100..100 + people).map(|person| always(person, period)).collect();
         let attackers = apps.len();
-        apps.push(every(11, 64, Duration::from_secs(8)));
+        apps.push(victim);
         let mut slots = Slots::new(SLOTS, &apps);
         let begun = slots.now;
-        for _ in 0..Duration::from_mins(15).as_millis() / TICK.as_millis() {
-            let since = u64::try_from((slots.now - begun).as_millis()).unwrap();
-            let left = 15_900 - since % 15_900;
+        for _ in 0..Duration::from_mins(10).as_millis() / TICK.as_millis() {
+            let since = (slots.now - begun).as_millis() % period.as_millis();
+            let left = period.saturating_sub(millis(u64::try_from(since).unwrap()));
+            // A quick call would make them known as quick.
+            let takes = if left > SLOW_AFTER { left } else { left + period };
             for app in slots.apps[..attackers].iter_mut().filter(|app| !app.is_running) {
-                app.app.takes = Duration::from_millis(left);
+                app.app.takes = takes;
             }
             slots.pass(TICK);
         }
         let median = slots.apps[attackers].median();
-        assert!(median < Duration::from_secs(2), "{median:?} beside {people}");
+        assert!(median < seconds(1), "{median:?} beside {people}: {victim:?}");
+    }
+}
+
+/// Nobody has more than one: none of them is ended for another.
+#[test]
+fn long_calls_get_done_beside_many_who_have_shorter_ones() {
+    let (seconds, millis) = (Duration::from_secs, Duration::from_millis);
+    for (many, takes, few, short) in [
+        (5, 7900, 11, 1020),
+        (8, 7900, 8, 1020),
+        (10, 9900, 6, 1500),
+        (4, 12_000, 12, 1020),
+    ] {
+        let longer = (100..100 + many).map(|person| always(person, millis(takes)));
+        let shorter = (200..200 + few).map(|person| always(person, millis(short)));
+        let mut apps: Vec<App> = longer.chain(shorter).collect();
+        let attackers = apps.len();
+        apps.extend([
+            every(11, 60, seconds(15)),
+            every(12, 120, seconds(25)),
+            every(13, 60, seconds(29)),
+        ]);
+        let mut slots = Slots::new(SLOTS, &apps);
+        slots.pass(seconds(60));
+        slots.measure(Duration::from_mins(10));
+        for one in &slots.apps[attackers..] {
+            assert!(one.median() < seconds(1), "{:?}: {:?}", one.app, one.median());
+        }
+    }
+}
+
+/// Of sixteen people, however many organizations these have.
+#[test]
+fn whoever_is_slow_has_a_call_at_once_beside_people_with_many_organizations() {
+    let (seconds, millis) = (Duration::from_secs, Duration::from_millis);
+    let durations = [[900, 1020], [4900, 4900], [980, 1005], [300, 4900], [29_000, 1500]];
+    for [one, other] in durations {
+        let of_one =
+            |person: i64| (0..8).map(move |number| always(person, millis(if number % 2 == 0 { one } else { other })));
+        let mut apps: Vec<App> = (100..116).flat_map(of_one).collect();
+        let attackers = apps.len();
+        apps.extend([
+            every(11, 1, millis(60)),
+            every(12, 12, millis(1500)),
+            every(13, 20, seconds(8)),
+            every(14, 120, seconds(25)),
+        ]);
+        let mut slots = Slots::new(SLOTS, &apps);
+        slots.pass(seconds(60));
+        slots.measure(Duration::from_mins(10));
+        for app in &slots.apps[attackers..] {
+            assert!(
+                app.median() < millis(1200),
+                "{:?} beside {one} and {other}: {:?}",
+                app.app,
+                app.median()
+            );
+        }
     }
 }
 
