@@ -32,7 +32,8 @@ cargo xtask check   format, lints, licenses, documentation: what needs no compon
 cargo xtask packaging          units, container files, chart, dashboard and alerts, each checked by the program it is for
 cargo xtask dist [--binary FILE] [--target TRIPLE] [--check]    packages into target/dist; --check installs one (as root)
 cargo xtask bench api [--growth] [--quick] [--only NAME]    measure, and write docs/benchmarks.md
-cargo xtask bench exports [--rows NUMBER] [--only NAME]     the same for events in and rows out
+cargo xtask bench ingest                                    the same for events in
+cargo xtask bench exports [--rows NUMBER] [--only NAME]     the same for rows out, and for the schedule
 cargo xtask bench apps                                      the same for apps
 cargo xtask bench console                                   the same for the console's pages
 cargo xtask bench build                                     how long the first build takes, and each crate of it";
@@ -60,6 +61,7 @@ fn run() -> Result<()> {
         ["packaging"] => test::packaging_only(),
         ["dist", ..] => dist::dist(&arguments[1..]),
         ["bench", "api", ..] => bench::api(&arguments[2..]),
+        ["bench", "ingest"] => bench::ingest(),
         ["bench", "exports", ..] => bench::exports(&arguments[2..]),
         ["bench", "apps"] => bench::apps(),
         ["bench", "console"] => bench::console(),

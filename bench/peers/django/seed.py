@@ -12,7 +12,8 @@ from django.db import connection, transaction
 
 django.setup()
 
-from directory.models import ApiKey, Membership, Organization, Team, User  # noqa: E402  (needs the set-up above)
+from capture.models import Token  # noqa: E402  (needs the set-up above)
+from directory.models import ApiKey, Membership, Organization, Team, User  # noqa: E402
 
 MEMBERS = 100
 LEVELS = [1, 1, 1, 8]
@@ -40,6 +41,8 @@ def seed():
         Membership(organization=organization, user=user, level=15 if n == 0 else LEVELS[n % len(LEVELS)])
         for n, user in enumerate(users)
     )
+    # `bench ingest` sends events with it.
+    Token.objects.create(token="bench")
     key = secrets.token_urlsafe(32)
     ApiKey.objects.create(hash=sha256(key.encode()).hexdigest(), user=users[0])
     return organization, key

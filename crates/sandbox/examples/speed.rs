@@ -62,7 +62,7 @@ async fn measure() -> Result<Value, Box<dyn Error>> {
     drop(open(&sandbox, &reading.code).await?);
     let opened = begun.elapsed();
 
-    let one = Files::from([("index.ts".to_owned(), SIMPLE.to_owned())]);
+    let one = Files::from([("index.ts".to_owned(), [SHARED, OTHERS].concat())]);
     let code = sandbox.read(&one).await?.code;
     let start = start(&sandbox, &code).await?;
     let events = rate(&mut open(&sandbox, &code).await?, "onEvent").await?;
@@ -80,12 +80,9 @@ async fn measure() -> Result<Value, Box<dyn Error>> {
     }))
 }
 
-const SIMPLE: &str = "
-    export async function setupPlugin({ global }) { global.seen = 0 }
-    export async function onEvent(event: { event: string, properties: Record<string, any> }, { global, config }) {
-        if (event.event.startsWith('$')) global.seen += 1
-        global.last = { name: event.event, url: event.properties.$current_url, at: new Date().toISOString() }
-    }
+/// What the peers run, too.
+const SHARED: &str = include_str!("../../../bench/apps/app.js");
+const OTHERS: &str = "
     export function composeWebhook(event, { config }) {
         return { url: 'https://example.com/', method: 'POST', body: JSON.stringify(event) }
     }

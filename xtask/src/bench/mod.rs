@@ -1,13 +1,16 @@
 //! `cargo xtask bench api`: our server against the bare HTTP library and against what a user would pick instead; and
-//! `cargo xtask bench exports`, `bench apps`, `bench console` and `bench build`.
+//! `cargo xtask bench ingest`, `bench exports`, `bench apps`, `bench console` and `bench build`.
 
 mod apps;
 mod build;
 mod console;
 mod document;
 mod exports;
+mod figures;
 mod first_build;
 mod growth;
+mod ingest;
+mod ingest_report;
 mod load;
 mod machine;
 mod measure;
@@ -30,6 +33,7 @@ pub(crate) use apps::apps;
 pub(crate) use console::console;
 pub(crate) use exports::exports;
 pub(crate) use first_build::first_build;
+pub(crate) use ingest::ingest;
 
 use crate::http;
 use crate::postgres::Cluster;
@@ -204,6 +208,14 @@ impl Bench<'_> {
 }
 
 type Bodies = HashMap<Operation, Vec<u8>>;
+
+/// A folder that is on a disk even where temporary files are kept in memory; gone when dropped. The database server,
+/// another user, must be able to get in.
+fn disk_folder() -> Result<WorkDir> {
+    let folder = Path::new("/var/tmp").join(format!("hedgerow-bench-{}", std::process::id()));
+    fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    Ok(WorkDir(folder))
+}
 
 fn write(report: &Report, folder: &Path) -> Result<()> {
     fs::create_dir_all(folder)?;

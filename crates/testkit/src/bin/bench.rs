@@ -60,12 +60,29 @@ enum Command {
         #[arg(long)]
         s3: bool,
     },
+    /// Answer requests to `/batch/` as soon as their bodies are in a file, and do nothing else.
+    Journal {
+        #[arg(long)]
+        listen: SocketAddr,
+        #[arg(long)]
+        file: PathBuf,
+    },
     /// Send events to `/batch/`, and print how many were taken.
     Ingest(Load),
     /// Hand events to an app, and print what it took.
     Apps,
+    /// Hold many configurations that have nothing to do, and print what that takes.
+    IdleApps {
+        #[arg(long)]
+        configs: i64,
+    },
     /// Make many hourly exports on the PostgreSQL server of `TESTKIT_POSTGRES`, and print what a tick takes.
     Schedule {
+        #[arg(long)]
+        exports: i64,
+    },
+    /// The same, and carry out all runs.
+    CarryOut {
         #[arg(long)]
         exports: i64,
     },
@@ -92,8 +109,11 @@ async fn main() -> anyhow::Result<()> {
         Command::Fill { store, rows } => bench::fill(&store, rows).await,
         Command::Count { store, team } => print(&json!({ "events": bench::count(&store, team).await? })),
         Command::Deliver { store, root, form, s3 } => print(&bench::deliver(&store, &root, form, s3).await?),
+        Command::Journal { listen, file } => bench::journal(listen, &file).await,
         Command::Ingest(load) => print(&bench::ingest(&load).await?),
         Command::Apps => print(&Box::pin(bench::apps()).await?),
+        Command::IdleApps { configs } => print(&Box::pin(bench::idle_apps(configs)).await?),
+        Command::CarryOut { exports } => print(&bench::carry_out(exports).await?),
         Command::Schedule { exports } => print(&bench::schedule(exports).await?),
     }
 }

@@ -1,4 +1,4 @@
-//! `cargo xtask bench exports`: rows out of the store against `DuckDB` and chDB, events in, and the schedule.
+//! `cargo xtask bench exports`: rows out of the store against `DuckDB` and chDB, and the schedule.
 
 mod measuring;
 mod options;
@@ -9,14 +9,15 @@ mod server;
 mod targets;
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 
-use super::{document, machine};
+use super::figures::kept;
+use super::{disk_folder, document, machine};
 use crate::process::{self, WorkDir};
 use crate::say;
-use measuring::{Bench, kept};
+use measuring::Bench;
 use options::Options;
 use results::Report;
 
@@ -44,9 +45,7 @@ pub(crate) fn exports(arguments: &[String]) -> Result<()> {
     report.facts.extend(bench.versions()?);
     if options.wants("schedule") {
         report.tick = kept("the schedule", bench.schedule());
-    }
-    if options.wants("ingest") {
-        report.ingest = kept("ingest", bench.ingest());
+        report.carried_out = kept("runs carried out", bench.carry_out());
     }
     if options.wants("rows") {
         for &count in &options.rows {
@@ -60,14 +59,6 @@ pub(crate) fn exports(arguments: &[String]) -> Result<()> {
 
 fn components() -> PathBuf {
     std::env::var_os("TESTKIT_COMPONENTS").map_or_else(|| crate::root().join(".components"), PathBuf::from)
-}
-
-/// A folder that is on a disk even where temporary files are kept in memory; gone when dropped. The database server,
-/// another user, must be able to get in.
-fn disk_folder() -> Result<WorkDir> {
-    let folder = Path::new("/var/tmp").join(format!("hedgerow-bench-{}", std::process::id()));
-    fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
-    Ok(WorkDir(folder))
 }
 
 fn write(report: &Report, options: &Options) -> Result<()> {

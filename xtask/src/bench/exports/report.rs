@@ -3,11 +3,11 @@
 use std::fmt::Write as _;
 
 use super::super::document::grouped;
+use super::super::figures::f64_of;
 use super::super::plot::{Group, Plot};
-use super::measuring::f64_of;
 use super::results::Report;
 use super::rows::{Copied, Form};
-use super::server::{Cost, EXPORTS, SECONDS};
+use super::server::{CarriedOut, Cost, EXPORTS, RUNS};
 use super::targets;
 
 impl Report {
@@ -17,8 +17,8 @@ impl Report {
         for rows in self.sizes() {
             text += &self.of_size(rows);
         }
-        text += &self.ingest();
         text += &self.tick();
+        text += &self.carried_out();
         text + &self.targets()
     }
 
@@ -39,7 +39,7 @@ impl Report {
             "## Exports\n\nMeasured by `{}`: each engine reads the same generated events from its own table, all of them into \
              one file, one engine after the other, each time in a process of its own; of what takes under 30 s, the middle one of three. DuckDB and \
              chDB are held to two threads. Ours reads SQLite, makes a manifest besides and flushes the file; theirs do not. Stores and files \
-             were on the file system named below, ingest and the schedule on the disk. *Others* is the share of the \
+             were on the file system named below, the schedule's on the disk. *Others* is the share of the \
              processor that other programs took in the meantime (for S3 that includes the S3 server).\n\n| | |\n| --- | --- |\n",
             self.command
         );
@@ -75,30 +75,6 @@ impl Report {
         text
     }
 
-    fn ingest(&self) -> String {
-        let mut text = String::from("\n### Ingest\n\n");
-        match &self.ingest {
-            None => text += "Not measured in this run.\n",
-            Some(ingest) => {
-                let _ = writeln!(
-                    text,
-                    "`hedgerow serve` on SQLite; requests to `/batch/` with 500 events each over 8 connections, ids never sent \
-                     before, from the same machine; the median of three rounds of {SECONDS} s. An answer means that the events \
-                     survive a crash. The processor was busy to {:.0} %, with whatever else ran included.\n\n\
-                     | events/s | p50 of a request | p99 | answered with 200 | found in the store |\n\
-                     | ---: | ---: | ---: | ---: | ---: |\n| {} | {:.1} ms | {:.1} ms | {} | {} |",
-                    ingest.busy * 100.0,
-                    grouped(ingest.rate),
-                    ingest.p50,
-                    ingest.p99,
-                    grouped(f64_of(ingest.sent)),
-                    grouped(f64_of(ingest.stored))
-                );
-            }
-        }
-        text
-    }
-
     fn tick(&self) -> String {
         let mut text = String::from("\n### Schedule\n\n");
         let Some(tick) = &self.tick else {
@@ -119,6 +95,24 @@ impl Report {
             ("the next, with nothing due", &tick.idle),
         ] {
             let _ = writeln!(text, "| {name} | {wall:.2} s | {ours:.2} s | {database:.2} s |");
+        }
+        text
+    }
+
+    fn carried_out(&self) -> String {
+        let Some(CarriedOut { ours, temporal }) = &self.carried_out else {
+            return String::new();
+        };
+        let runs = f64::from(RUNS);
+        let mut text = format!(
+            "\n{} runs to a destination that does nothing, carried out by one worker on the same PostgreSQL, beside as many empty workflows of \
+             Temporal's development server with one worker of its Python SDK (`bench/schedule/temporal.py`), which keeps them in an SQLite file. A run is claimed, logged, \
+             and finished in transactions of their own, each flushed to the disk.\n\n| | wall | runs/s |\n| --- | ---: | ---: |\n",
+            grouped(runs)
+        );
+        let rows = [("Hedgerow", Some(ours.wall)), ("Temporal", *temporal)];
+        for (name, wall) in rows.into_iter().filter_map(|(name, wall)| Some((name, wall?))) {
+            let _ = writeln!(text, "| {name} | {wall:.1} s | {} |", grouped(runs / wall));
         }
         text
     }

@@ -1,7 +1,7 @@
 //! What a run found out.
 
 use super::rows::Copied;
-use super::server::{Ingested, Tick};
+use super::server::{CarriedOut, Tick};
 
 /// All that a run found out.
 #[derive(Default)]
@@ -9,8 +9,8 @@ pub(super) struct Report {
     pub(super) command: String,
     pub(super) facts: Vec<(&'static str, String)>,
     pub(super) copies: Vec<Copied>,
-    pub(super) ingest: Option<Ingested>,
     pub(super) tick: Option<Tick>,
+    pub(super) carried_out: Option<CarriedOut>,
 }
 
 impl Report {

@@ -6,8 +6,9 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
+use super::super::figures::{f64_of, json, kept, median, number};
 use super::super::machine;
-use super::measuring::{Bench, f64_of, json, kept, number};
+use super::measuring::Bench;
 use crate::process;
 use crate::say;
 
@@ -163,9 +164,7 @@ fn middle(mut copy: impl FnMut() -> Result<Copied>) -> Result<Copied> {
     if first.wall >= SHORT {
         return Ok(first);
     }
-    let mut copies = vec![first, copy()?, copy()?];
-    copies.sort_by(|one, other| one.wall.total_cmp(&other.wall));
-    Ok(copies.swap_remove(1))
+    median(vec![first, copy()?, copy()?], |copied| copied.wall).context("three copies")
 }
 
 /// Runs what prints its own measurements, and looks at what others do in the meantime.

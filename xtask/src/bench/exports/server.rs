@@ -1,37 +1,20 @@
-//! Events in through `/batch/`, and one tick of the schedule.
+//! The schedule: runs made, and carried out.
 
 use std::fs;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::Result;
 use serde_json::Value;
 
+use super::super::figures::{json, kept, number};
 use super::super::machine;
-use super::super::servers::Hedgerow;
-use super::measuring::{Bench, json, number};
-use crate::http;
+use super::measuring::Bench;
 use crate::postgres::Cluster;
-use crate::say;
+use crate::{process, say, tools};
 
 /// Exports that are due at the same full hour.
 pub(super) const EXPORTS: u32 = 100_000;
-
-const ROUNDS: usize = 3;
-/// Of one round.
-pub(super) const SECONDS: u32 = 8;
-
-/// The median round of sending.
-pub(super) struct Ingested {
-    /// Events a second.
-    pub(super) rate: f64,
-    /// Of one request, in milliseconds.
-    pub(super) p50: f64,
-    pub(super) p99: f64,
-    /// All that was answered with 200 in all rounds, and all that the store held afterwards.
-    pub(super) sent: u64,
-    pub(super) stored: u64,
-    /// The share of the processor that was busy with anything at all.
-    pub(super) busy: f64,
-}
+/// Runs to carry out: so many that Temporal's server does not take an hour.
+pub(super) const RUNS: u32 = 10_000;
 
 /// What scheduling took, in seconds.
 pub(super) struct Tick {
@@ -46,6 +29,13 @@ pub(super) struct Tick {
     pub(super) load: String,
 }
 
+/// The same number of runs carried out by Hedgerow, and of empty workflows by Temporal's development server.
+pub(super) struct CarriedOut {
+    pub(super) ours: Cost,
+    /// Seconds; none if it is not installed.
+    pub(super) temporal: Option<f64>,
+}
+
 pub(super) struct Cost {
     pub(super) wall: f64,
     pub(super) ours: f64,
@@ -53,49 +43,6 @@ pub(super) struct Cost {
 }
 
 impl Bench<'_> {
-    pub(super) fn ingest(&self) -> Result<Ingested> {
-        say("ingest");
-        let folder = self.disk.join("ingest");
-        let hedgerow = Hedgerow::seeded(&crate::target().join("release/hedgerow"), &folder, None, 1, 1)?;
-        let ready = hedgerow.start()?;
-        let answer = http::send(ready.port, &hedgerow.teams())?;
-        let teams: Value = serde_json::from_slice(&answer.body)?;
-        let team = &teams["results"][0];
-        let token = team["api_token"]
-            .as_str()
-            .with_context(|| format!("no team in {teams}"))?;
-        let team = team["id"].as_i64().context("no id of the team")?;
-        let mut rounds = Vec::new();
-        let before = machine::times()?;
-        for _ in 0..ROUNDS {
-            let address = format!("127.0.0.1:{}", ready.port);
-            let took = json(self.helper().args([
-                "ingest",
-                "--address",
-                &address,
-                "--token",
-                token,
-                "--seconds",
-                &SECONDS.to_string(),
-            ]))
-            .with_context(|| format!("the server said:\n{}", ready.server.last_lines()))?;
-            rounds.push(took);
-        }
-        let busy = machine::others(before, machine::times()?, 0.0);
-        drop(ready);
-        let store = folder.join("data/events.sqlite");
-        let counted = json(
-            self.helper()
-                .args(["count", "--team", &team.to_string(), "--store"])
-                .arg(&store),
-        )?;
-        let sent = rounds.iter().filter_map(|round| round["events"].as_u64()).sum();
-        let stored = counted["events"].as_u64().context("no count")?;
-        ensure!(stored >= sent, "{sent} events were sent and {stored} are stored");
-        fs::remove_dir_all(&folder)?;
-        median(&rounds, sent, stored, busy)
-    }
-
     pub(super) fn schedule(&self) -> Result<Tick> {
         say("schedule");
         let cluster = Cluster::start(self.disk, &["shared_buffers=256MB"])?;
@@ -121,23 +68,37 @@ impl Bench<'_> {
     }
 }
 
-fn median(rounds: &[Value], sent: u64, stored: u64, busy: f64) -> Result<Ingested> {
-    let rate = |round: &Value| -> Result<f64> { Ok(number(round, "events")? / number(round, "wall")?) };
-    let mut by_rate = rounds
-        .iter()
-        .map(|round| Ok((rate(round)?, round)))
-        .collect::<Result<Vec<_>>>()?;
-    by_rate.sort_by(|one, other| one.0.total_cmp(&other.0));
-    let (rate, round) = by_rate[by_rate.len() / 2];
-    say(&format!("  {rate:.0} events/s"));
-    Ok(Ingested {
-        rate,
-        p50: number(round, "p50")? * 1000.0,
-        p99: number(round, "p99")? * 1000.0,
-        sent,
-        stored,
-        busy,
-    })
+impl Bench<'_> {
+    pub(super) fn carry_out(&self) -> Result<CarriedOut> {
+        say("runs carried out");
+        let cluster = Cluster::start(self.disk, &["shared_buffers=256MB"])?;
+        machine::wait_for_quiet()?;
+        let took = json(
+            self.helper()
+                .args(["carry-out", "--exports", &RUNS.to_string()])
+                .env("TESTKIT_POSTGRES", cluster.url()),
+        )?;
+        drop(cluster);
+        let ours = cost(&took)?;
+        say(&format!("  {RUNS} runs in {:.1} s", ours.wall));
+        let temporal = kept("Temporal", self.temporal());
+        Ok(CarriedOut { ours, temporal })
+    }
+
+    fn temporal(&self) -> Result<f64> {
+        let scripts = crate::root().join("bench/schedule");
+        let wanted = fs::read_to_string(scripts.join("requirements.txt"))?;
+        let python = tools::python("temporal", &wanted.lines().collect::<Vec<_>>())?.join("python");
+        machine::wait_for_quiet()?;
+        let mut command = process::command(python);
+        command
+            .arg(scripts.join("temporal.py"))
+            .arg(RUNS.to_string())
+            .arg(self.disk);
+        let seconds = number(&json(&mut command)?, "wall")?;
+        say(&format!("  {RUNS} empty workflows of Temporal in {seconds:.1} s"));
+        Ok(seconds)
+    }
 }
 
 fn cost(took: &Value) -> Result<Cost> {
