@@ -137,11 +137,23 @@ impl Failure {
         self
     }
 
+    /// Whether the app needed more memory or time than it has, as far as can be told: with fewer events it may need less.
+    pub fn is_for_lack(&self) -> bool {
+        match self {
+            Self::TooSlow | Self::TooMuchMemory => true,
+            Self::Thrown { message, .. } => message == NULL_THROWN,
+            _ => false,
+        }
+    }
+
     /// Whether the call is to be repeated later: the app asks for that, or has done nothing wrong.
     pub fn is_retry(&self) -> bool {
         matches!(self, Self::Thrown { is_retry: true, .. } | Self::Evicted)
     }
 }
+
+/// The engine throws null if there is no memory for an error, and an app may throw it.
+pub(crate) const NULL_THROWN: &str = "null was thrown, by the app or for lack of memory";
 
 /// What is kept of a text for people, in bytes.
 const MAX_LENGTH: usize = 4000;

@@ -32,8 +32,8 @@ const READ: Most = Most {
 const BATCH_TIME: Duration = Duration::from_secs(3);
 
 /// Failures at larger events do not disable a configuration: whoever has the public token of the team chooses what is in them, and can have them take
-/// more memory than an app has, or more time.
-const COUNTED_BYTES: usize = 64 * 1024;
+/// more memory than an app has, or more time. (`$set` is handed over twice.)
+const COUNTED_BYTES: usize = 32 * 1024;
 
 /// One batch of one configuration.
 pub(super) struct Batch<'a> {
@@ -51,6 +51,8 @@ pub(super) struct Batch<'a> {
     pub(super) handed: meters::Handed,
     /// How many events the app gets in one go.
     group: Group,
+    /// The same if it exports events.
+    most_together: usize,
     begun: Instant,
     /// When the app is stopped, whatever it is at; none before it is there.
     deadline: Option<Instant>,
@@ -88,6 +90,7 @@ impl<'a> Batch<'a> {
             beyond: None,
             handed: meters::Handed::default(),
             group: Group::default(),
+            most_together: READ.events,
             begun: Instant::now(),
             deadline: None,
             permit,

@@ -4,9 +4,9 @@ use std::collections::HashMap;
 use std::hash::Hash;
 use std::time::{Duration, Instant};
 
-/// What somebody had in progress counts so long, less and less. Longer than a round of turns takes: otherwise whoever has just had one seems to
-/// have much.
-const AVERAGED_OVER: Duration = Duration::from_secs(20);
+/// What somebody had in progress counts so long, less and less. Longer than a round of turns takes, and than the longest calls: otherwise whoever has
+/// just had one, or several at the same moment, seems to have much.
+const AVERAGED_OVER: Duration = Duration::from_mins(1);
 /// Less on average is nothing, and forgotten: what was in progress for a millisecond is remembered for half a minute.
 const NEGLIGIBLE: f64 = 0.000_01;
 const TIDY_EVERY: Duration = Duration::from_secs(1);

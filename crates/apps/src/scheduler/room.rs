@@ -21,8 +21,17 @@ pub(super) enum Room {
 /// What is slow at the moment, or may become so any time.
 pub(super) struct SlowCalls {
     count: usize,
-    /// The person who has most of it: how much, and what began last.
-    last_of_most: Option<(usize, u64)>,
+    /// Those who have some of it, and first whoever had most lately.
+    persons: Vec<SlowPerson>,
+}
+
+/// What somebody has of it.
+struct SlowPerson {
+    average: f64,
+    count: usize,
+    /// What began last, so that the others get done; but what did not wait for its place goes first.
+    last: u64,
+    is_unexpected: bool,
 }
 
 impl State {
@@ -38,11 +47,18 @@ impl State {
         let person = tenant.person();
         if self.is_known_as_slow(tenant.organization, now) && slow.count >= self.most_slow() {
             let own = self.slow(now).filter(|(_, one)| one.tenant.person() == person).count();
-            // Nothing, if they would have more slow calls than the other one then.
-            let instead = slow.last_of_most.filter(|(count, _)| *count >= own + 2);
-            return match instead {
-                Some((_, number)) => Some(Room::InsteadOf(number)),
-                None => (own == 0 && self.is_lent_one(slow, person, now)).then_some(Room::Free),
+            let average = self.permits.average(person, now);
+            // Each person has one. Somebody with more loses one for a person who has none, or who would not have more then and had less, or who had
+            // much less; and whatever did not wait for its place may go.
+            let may_lose_one = |other: &&SlowPerson| {
+                let had_more = |times: f64| own == 0 || other.average > times * average;
+                (other.count >= 2 && had_more(MUCH_MORE))
+                    || (other.count >= own + 2 && had_more(1.0))
+                    || (own == 0 && other.is_unexpected && other.average > average)
+            };
+            return match slow.persons.iter().find(may_lose_one) {
+                Some(other) => Some(Room::InsteadOf(other.last)),
+                None => self.is_lent_one(slow, average).then_some(Room::Free),
             };
         }
         // Whoever has nothing in progress does not wait for those who have something.
@@ -54,13 +70,17 @@ impl State {
         if self.running.len() < self.most - kept {
             return Some(Room::Free);
         }
-        // Of those that were not known as slow, too many can be at the same time.
-        let last = slow.last_of_most.filter(|_| slow.count > self.most_slow());
-        last.map(|(_, number)| Room::InsteadOf(number))
+        // Of those that were not known as slow, too many can be at the same time. Whoever waited for a place keeps one.
+        let may_lose_one = |other: &&SlowPerson| other.count >= 2 || other.is_unexpected;
+        let other = slow
+            .persons
+            .iter()
+            .filter(|_| slow.count > self.most_slow())
+            .find(may_lose_one);
+        other.map(|other| Room::InsteadOf(other.last))
     }
 
     pub(super) fn slow_calls(&self, now: Instant) -> SlowCalls {
-        // The one that began last, so that the others get done; but one that did not wait for its place goes first.
         let order = |number: u64, one: &Running| (!one.was_slow, one.began_last(), number);
         let mut of_persons: HashMap<Person, (usize, _)> = HashMap::new();
         for (number, one) in self.slow(now) {
@@ -68,10 +88,17 @@ impl State {
             let (count, last) = of_persons.entry(one.tenant.person()).or_insert((0, begun));
             (*count, *last) = (*count + 1, begun.max(*last));
         }
-        let most = of_persons.values().max();
+        let slow = |(person, (count, (is_unexpected, _, last)))| SlowPerson {
+            average: self.permits.average(person, now),
+            count,
+            last,
+            is_unexpected,
+        };
+        let mut persons: Vec<SlowPerson> = of_persons.into_iter().map(slow).collect();
+        persons.sort_by(|one, other| other.average.total_cmp(&one.average).then(other.last.cmp(&one.last)));
         SlowCalls {
-            count: of_persons.values().map(|(count, _)| count).sum(),
-            last_of_most: most.map(|(count, (_, _, number))| (*count, *number)),
+            count: persons.iter().map(|person| person.count).sum(),
+            persons,
         }
     }
 
@@ -100,16 +127,12 @@ impl State {
         of_organization().count() < self.most_of_one && (work == Work::Events || tasks < most_tasks)
     }
 
-    /// Where each slow call is another person's, who has had less than another one does not wait while there are permits that nobody uses: many
-    /// may end their calls at the same moment.
-    fn is_lent_one(&self, slow: &SlowCalls, person: Person, now: Instant) -> bool {
+    /// Whoever has had much less than somebody who has a slow call does not wait while there are permits that nobody uses: many may end their
+    /// calls at the same moment.
+    fn is_lent_one(&self, slow: &SlowCalls, average: f64) -> bool {
         let is_free = self.running.len() < self.most - self.kept() && slow.count < self.most_slow() + self.kept();
-        let average = |person: Person| self.permits.average(person, now);
-        let own = average(person);
-        is_free
-            && self
-                .slow(now)
-                .any(|(_, one)| average(one.tenant.person()) > MUCH_MORE * own)
+        let most = slow.persons.first();
+        is_free && most.is_some_and(|most| most.average > MUCH_MORE * average)
     }
 
     /// What is slow, or may become so any time.

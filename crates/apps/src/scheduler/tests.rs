@@ -286,15 +286,15 @@ fn what_was_in_progress_counts_less_and_less_and_is_forgotten() {
     let (mut loads, start) = (Loads::<Person>::default(), Instant::now());
     let [person, other] = [1, 2].map(|number| Person::Creator(UserId(number)));
     loads.begin(person, start);
-    let later = start + Duration::from_secs(20);
+    let later = start + Duration::from_mins(1);
     assert!(
         (1.6..1.7).contains(&loads.load(person, later)),
         "one now, and 1 - 1/e on average"
     );
     loads.end(person, later);
     assert!((0.6..0.7).contains(&loads.load(person, later)));
-    assert!(loads.load(person, later + Duration::from_mins(1)) < 0.05);
-    loads.add(other, Duration::from_secs(2), later);
+    assert!(loads.load(person, later + Duration::from_mins(3)) < 0.05);
+    loads.add(other, Duration::from_secs(6), later);
     assert!((0.09..0.11).contains(&loads.load(other, later)));
     assert_eq!(loads.len(), 2);
     assert!(
@@ -302,7 +302,7 @@ fn what_was_in_progress_counts_less_and_less_and_is_forgotten() {
         "{}",
         loads.effective_count()
     );
-    let much_later = later + Duration::from_mins(10);
+    let much_later = later + Duration::from_mins(30);
     loads.begin(other, much_later);
     assert_eq!(loads.len(), 1);
 }

@@ -411,6 +411,22 @@ on_both! {
         assert_eq!(kit.get(&kit.member.key, &config).await.body["enabled"], false);
     }
 
+    async fn an_event_that_takes_too_much_memory_takes_no_others_with_it(kit: Kit) {
+        let receiver = Receiver::start();
+        let code = "
+            export async function exportEvents(events, { config }) {
+                if (events.some(({ event }) => event === 'poison')) { const all = []; for (;;) all.push('x'.repeat(1 << 20) + all.length) }
+                await fetch(config.url, { method: 'POST', body: JSON.stringify(events.map(({ event }) => event)) })
+            }";
+        let config = run(&kit, "pipeline_destinations", code, json!({ "url": receiver.url() })).await;
+        happen(&kit, &["a", "b", "poison", "c", "d", "poison", "e"]).await;
+        kit.run_apps().await;
+        let delivered: Vec<Value> = bodies(&receiver).iter().flat_map(|body| body.as_array().unwrap().clone()).collect();
+        assert_eq!(delivered, ["a", "b", "c", "d", "e"]);
+        assert_eq!(kit.get(&kit.member.key, &config).await.body["enabled"], true);
+        assert!(logged(&kit, &config).await.iter().any(|line| line.contains("handed over in halves")));
+    }
+
     async fn an_app_that_does_not_start_is_tried_a_few_times(kit: Kit) {
         let code = "export function setupPlugin() { throw new Error('no key') }\nexport function onEvent() {}";
         let config = run(&kit, "pipeline_destinations", code, json!({})).await;

@@ -14,8 +14,11 @@ const MAX_ROWS: usize = 65_536;
 const MAX_WEIGHT: usize = 8 * 1024 * 1024;
 const MAX_WEIGHT_OF_PARQUET: usize = 32 * 1024 * 1024;
 const LEAST_WEIGHT: usize = 256 * 1024;
-/// A grain of rows that are larger than anybody's usually are is cut where this is reached.
-const HEAVY: usize = 48 * 1024 * 1024;
+/// Rows that weigh more than this on average are heavy. A grain of them would be gigabytes, so a chunk of them is cut where it weighs this.
+const HEAVY_ROW: usize = 64 * 1024;
+const MAX_WEIGHT_OF_HEAVY: usize = 8 * 1024 * 1024;
+/// In a longer text it is counted what becomes longer when it is encoded.
+const LONG_TEXT: usize = 4096;
 
 #[derive(Debug)]
 pub(super) struct Chunks {
@@ -31,6 +34,17 @@ pub(super) struct Chunk {
     pub(super) batches: Vec<RecordBatch>,
     pub(super) rows: usize,
     pub(super) weight: usize,
+}
+
+impl Chunk {
+    /// Others of its kind are not to be in memory at the same time.
+    pub(super) fn is_heavy(&self) -> bool {
+        is_heavy(self.rows, self.weight)
+    }
+}
+
+fn is_heavy(rows: usize, weight: usize) -> bool {
+    weight >= MAX_WEIGHT_OF_HEAVY && weight / rows.max(1) > HEAVY_ROW
 }
 
 impl Chunks {
@@ -62,7 +76,7 @@ impl Chunks {
             seen += step;
             let is_at_cut = self.rows.is_multiple_of(GRAIN);
             let is_full = is_at_cut && (self.rows >= MAX_ROWS || self.weight >= self.most_weight);
-            if is_full || self.weight >= HEAVY {
+            if is_full || is_heavy(self.rows, self.weight) {
                 self.gathered.push(batch.slice(start, seen - start));
                 start = seen;
                 full.extend(self.rest());
@@ -74,16 +88,17 @@ impl Chunks {
         full
     }
 
-    /// How many of these rows come next, and what they weigh: those up to the one that makes the chunk heavy.
+    /// How many of these rows come next, and what they weigh: those up to the one that makes the chunk heavy. It is looked for row by row
+    /// where there can be one: what the rows weigh together does not tell, as that depends on how they arrive.
     fn step(&self, batch: &RecordBatch, start: usize, rows: usize) -> (usize, usize) {
         let all = weight(batch, start, rows);
-        if self.weight + all < HEAVY {
+        if !is_heavy(self.rows + 1, self.weight + all) {
             return (rows, all);
         }
         let mut taken = 0;
         for row in 0..rows {
             taken += weight(batch, start + row, 1);
-            if self.weight + taken >= HEAVY {
+            if is_heavy(self.rows + row + 1, self.weight + taken) {
                 return (row + 1, taken);
             }
         }
@@ -109,12 +124,27 @@ fn weight(batch: &RecordBatch, start: usize, rows: usize) -> usize {
     let names: usize = batch.schema_ref().fields().iter().map(|field| field.name().len()).sum();
     let values = |column: &dyn Array| match column.data_type() {
         DataType::Utf8 => {
-            let offsets = column.as_string::<i32>().value_offsets();
-            usize::try_from(offsets[start + rows] - offsets[start]).expect("offsets only grow")
+            let text = column.as_string::<i32>();
+            let offsets = text.value_offsets();
+            let length = usize::try_from(offsets[start + rows] - offsets[start]).expect("offsets only grow");
+            // Most batches have no long text, and are not looked through.
+            let rows = if length > LONG_TEXT { start..start + rows } else { 0..0 };
+            let long = rows.map(|row| text.value(row)).filter(|text| text.len() > LONG_TEXT);
+            length + long.map(escapes).sum::<usize>()
         }
         _ => 8 * rows,
     };
     names * rows + batch.columns().iter().map(|column| values(column)).sum::<usize>()
+}
+
+/// By how many bytes a text grows as JSON: a control character is written as six.
+fn escapes(text: &str) -> usize {
+    let grows = |byte: u8| match byte {
+        0..0x20 => 5,
+        b'"' | b'\\' => 1,
+        _ => 0,
+    };
+    text.bytes().map(grows).sum()
 }
 
 #[cfg(test)]
@@ -142,8 +172,9 @@ mod tests {
     /// A grain of the largest rows there are would be 16 GiB.
     #[test]
     fn a_chunk_of_very_large_rows_is_cut_early() {
-        let long = "x".repeat(1 << 20);
-        let column = StringArray::from_iter_values((0..200).map(|_| &long));
+        // Of every second one, encoding makes six times as much.
+        let long = ["x", "\u{1}"].map(|text| text.repeat(1 << 20));
+        let column = StringArray::from_iter_values((0..200).map(|number| &long[number % 2]));
         let whole = RecordBatch::try_from_iter([("text", Arc::new(column) as _)]).expect("one column");
         let format = Format {
             file_format: FileFormat::JSONLines,
@@ -160,7 +191,7 @@ mod tests {
             }
             sizes.extend(chunks.rest().map(|chunk| chunk.rows));
             assert_eq!(*expected.get_or_insert(sizes.clone()), sizes);
-            assert!(sizes.iter().all(|&rows| rows <= 48), "{sizes:?}");
+            assert!(sizes.iter().all(|&rows| rows <= 3), "{sizes:?}");
         }
     }
 

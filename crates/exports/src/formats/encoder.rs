@@ -38,7 +38,7 @@ impl Encoder {
         if let Some(parquet) = &self.parquet {
             return parquet.encode(rows).map(Encoded::RowGroup);
         }
-        let mut text = Vec::with_capacity(chunks::weight_of(rows) * 3 / 2);
+        let mut text = Vec::with_capacity(chunks::weight_of(rows) * 9 / 8);
         for batch in rows {
             match self.format.file_format {
                 FileFormat::Csv => csv::write(batch, &mut text)?,

@@ -16,13 +16,14 @@ use crate::Error;
 
 /// One delivery never has more chunks in the works, however many cores there are: each takes memory.
 const MAX_AT_ONCE: usize = 4;
-/// What chunks in the works weigh together, unless it is one alone.
-const MAX_WEIGHT: usize = 192 * 1024 * 1024;
+/// What chunks in the works weigh together, unless it is one alone. A heavy one is alone.
+const MAX_WEIGHT: usize = 128 * 1024 * 1024;
 
 /// A chunk that is being encoded.
 struct InProgress {
     rows: usize,
     weight: usize,
+    is_heavy: bool,
     work: JoinHandle<Result<Encoded, Error>>,
 }
 
@@ -77,18 +78,24 @@ impl Packer {
 
     fn has_enough(&self) -> bool {
         let weight: usize = self.in_progress.iter().map(|chunk| chunk.weight).sum();
-        self.in_progress.len() > self.at_once || (self.in_progress.len() > 1 && weight > MAX_WEIGHT)
+        let is_heavy = self.in_progress.iter().any(|chunk| chunk.is_heavy);
+        self.in_progress.len() > self.at_once || is_heavy || (self.in_progress.len() > 1 && weight > MAX_WEIGHT)
     }
 
     fn encode(&mut self, chunk: Chunk) {
         let encoder = self.encoder.clone();
-        let (rows, weight) = (chunk.rows, chunk.weight);
+        let (rows, weight, is_heavy) = (chunk.rows, chunk.weight, chunk.is_heavy());
         let work = async move {
             let _core = free_core().acquire().await;
             on_a_thread(move || encoder.encode(&chunk.batches)).await
         };
         let work = tokio::spawn(work);
-        self.in_progress.push_back(InProgress { rows, weight, work });
+        self.in_progress.push_back(InProgress {
+            rows,
+            weight,
+            is_heavy,
+            work,
+        });
     }
 
     /// Puts the oldest chunk into its file, which ends if it is then large enough.

@@ -10,6 +10,7 @@ use serde::Deserialize;
 use super::bridge::{Bridge, repaired};
 use super::position::{self, Location};
 use super::prelude::{Loaded, prelude};
+use crate::failure::NULL_THROWN;
 use crate::wire::{Kind, Meta};
 use crate::{Capabilities, Code, Failure};
 
@@ -258,7 +259,7 @@ impl<'js> App<'js> {
         let has_room = TypedArray::new_copy(self.ctx.clone(), some).is_ok();
         drop(self.ctx.catch());
         if has_room {
-            thrown("null was thrown, by the app or for lack of memory")
+            thrown(NULL_THROWN)
         } else {
             Failure::TooMuchMemory
         }

@@ -58,10 +58,24 @@ impl Batch<'_> {
         events: &[Stored],
     ) -> Result<Handed, Stop> {
         let team = self.team();
-        let batch = &events[..that_fit(events, READ.bytes)];
+        let few = &events[..events.len().min(self.most_together)];
+        let batch = &few[..that_fit(few, READ.bytes)];
         let given: Vec<EventPayload<'_>> = batch.iter().map(|event| EventPayload::new(event, team)).collect();
         let called = self.unless_cut(pooled.instance.call_with_each("onEvent", &given)).await;
         let outcomes = called.map_err(|cut| self.note_cut(pooled, &batch[0], &cut))?;
+        if batch.len() > 1
+            && let Some(Err(failure)) = outcomes.first()
+            && failure.is_for_lack()
+        {
+            // That may be the fault of one of them: others are not to be lost for it.
+            self.most_together = batch.len() / 2;
+            let error = format!(
+                "Stopped while handling {} events, which are handed over in halves: {failure}",
+                batch.len()
+            );
+            pooled.outlet.say(AppLogLevel::Warn, error);
+            return Ok((0, self.is_over().then_some(Stop::Done)));
+        }
         for (index, (event, outcome)) in batch.iter().zip(outcomes).enumerate() {
             if matches!(outcome, Err(Failure::NotRun)) {
                 return Ok((index, self.is_over().then_some(Stop::Done)));

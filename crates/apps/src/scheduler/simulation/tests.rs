@@ -296,6 +296,47 @@ fn whoever_is_slow_has_a_call_at_once_beside_people_with_many_organizations() {
     }
 }
 
+/// Four configurations with something to do at the same moment.
+#[test]
+fn several_slow_calls_of_a_person_do_not_wait_for_each_other() {
+    let seconds = Duration::from_secs;
+    for (people, of_each, takes) in [(10, 2, 29), (16, 4, 29), (10, 2, 8)] {
+        let of_one = |person: i64| (0..of_each).map(move |_| always(person, seconds(takes)));
+        let mut apps: Vec<App> = (100..100 + people).flat_map(of_one).collect();
+        let attackers = apps.len();
+        apps.extend((0..4).map(|_| every(11, 60, seconds(8))));
+        let mut slots = Slots::new(SLOTS, &apps);
+        slots.pass(seconds(60));
+        slots.measure(Duration::from_mins(10));
+        let mut waits: Vec<Duration> = slots.apps[attackers..]
+            .iter()
+            .flat_map(|app| app.waits.clone())
+            .collect();
+        waits.sort_unstable();
+        let median = waits[waits.len() / 2];
+        assert!(median < seconds(1), "{median:?} beside {people}");
+    }
+}
+
+/// These never wait for a place, as none of their organizations is known as slow, and have one call each.
+#[test]
+fn many_who_are_slow_have_places_beside_people_whose_organizations_become_slow() {
+    let seconds = Duration::from_secs;
+    let of_one = |person: i64| (0..14).map(move |_| every(person, 406, seconds(29)));
+    let mut apps: Vec<App> = (100..116).flat_map(of_one).collect();
+    let attackers = apps.len();
+    apps.extend((0..11).map(|person| always(person, seconds(8))));
+    let mut slots = Slots::new(SLOTS, &apps);
+    for (place, app) in (0..).zip(&mut slots.apps[..attackers]) {
+        app.next += seconds(29) * (place % 14) + seconds(1) * (place / 14);
+    }
+    slots.pass(seconds(60));
+    slots.measure(Duration::from_mins(10));
+    let done: usize = slots.apps[attackers..].iter().map(|app| app.done.len()).sum();
+    // 825 without the others.
+    assert!(done > 600, "{done}");
+}
+
 #[test]
 fn calls_that_are_preempted_get_done_in_the_end() {
     let mut apps = attack(|_| always(0, Duration::from_secs(8)));

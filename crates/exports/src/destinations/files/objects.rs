@@ -174,11 +174,16 @@ impl Parts {
 
 #[async_trait]
 impl Unfinished for Parts {
-    async fn write(&mut self, bytes: Bytes) -> Result<(), Error> {
-        self.filling.extend_from_slice(&bytes);
-        while self.filling.len() >= self.part_size() {
-            let part = self.filling.split_to(self.part_size()).freeze();
-            self.send(part).await?;
+    async fn write(&mut self, mut bytes: Bytes) -> Result<(), Error> {
+        // One part at a time: what was given may be large, and is not to be in memory twice.
+        while !bytes.is_empty() {
+            let missing = self.part_size().saturating_sub(self.filling.len());
+            self.filling
+                .extend_from_slice(&bytes.split_to(missing.min(bytes.len())));
+            if self.filling.len() >= self.part_size() {
+                let part = std::mem::take(&mut self.filling).freeze();
+                self.send(part).await?;
+            }
         }
         Ok(())
     }
