@@ -416,12 +416,13 @@ on_both! {
         let code = "
             export async function exportEvents(events, { config }) {
                 if (events.some(({ event }) => event === 'poison')) { const all = []; for (;;) all.push('x'.repeat(1 << 20) + all.length) }
-                await fetch(config.url, { method: 'POST', body: JSON.stringify(events.map(({ event }) => event)) })
+                const body = JSON.stringify({ names: events.map(({ event }) => event) })
+                await fetch(config.url, { method: 'POST', headers: { 'Content-Type': 'application/json' }, body })
             }";
         let config = run(&kit, "pipeline_destinations", code, json!({ "url": receiver.url() })).await;
         happen(&kit, &["a", "b", "poison", "c", "d", "poison", "e"]).await;
         kit.run_apps().await;
-        let delivered: Vec<Value> = bodies(&receiver).iter().flat_map(|body| body.as_array().unwrap().clone()).collect();
+        let delivered: Vec<Value> = bodies(&receiver).iter().flat_map(|body| body["names"].as_array().unwrap().clone()).collect();
         assert_eq!(delivered, ["a", "b", "c", "d", "e"]);
         assert_eq!(kit.get(&kit.member.key, &config).await.body["enabled"], true);
         assert!(logged(&kit, &config).await.iter().any(|line| line.contains("handed over in halves")));
