@@ -106,7 +106,7 @@ impl Report {
         let runs = f64::from(RUNS);
         let mut text = format!(
             "\n{} runs to a destination that does nothing, carried out by one worker on the same PostgreSQL, beside as many empty workflows of \
-             Temporal's development server with one worker of its Python SDK (`bench/schedule/temporal.py`), which keeps them in an SQLite file. A run is claimed, logged, \
+             Temporal's development server with one worker of its Python SDK (`bench/schedule/temporal.py`), which keeps them in memory. A run is claimed, logged, \
              and finished in transactions of their own, each flushed to the disk.\n\n| | wall | runs/s |\n| --- | ---: | ---: |\n",
             grouped(runs)
         );

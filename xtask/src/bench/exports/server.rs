@@ -91,10 +91,7 @@ impl Bench<'_> {
         let python = tools::python("temporal", &wanted.lines().collect::<Vec<_>>())?.join("python");
         machine::wait_for_quiet()?;
         let mut command = process::command(python);
-        command
-            .arg(scripts.join("temporal.py"))
-            .arg(RUNS.to_string())
-            .arg(self.disk);
+        command.arg(scripts.join("temporal.py")).arg(RUNS.to_string());
         let seconds = number(&json(&mut command)?, "wall")?;
         say(&format!("  {RUNS} empty workflows of Temporal in {seconds:.1} s"));
         Ok(seconds)
