@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::build::build;
 use super::figures::{f64_of, json, kept, median, number};
-use super::ingest_report::Report;
+use super::ingest_report::{Ingested, JOURNAL, PATTERNS, Pattern, Report, SECONDS};
 use super::names::{DJANGO, SQLITE};
 use super::servers::{Hedgerow, Peer, Ready};
 use super::{disk_folder, document, machine};
@@ -19,57 +19,9 @@ use crate::postgres::Cluster;
 use crate::process::{self, Server};
 use crate::say;
 
-pub(super) const JOURNAL: &str = "bare handler";
 /// The token that the peers know, or do not look at.
 const TOKEN: &str = "bench";
 const ROUNDS: usize = 3;
-/// Of one round.
-pub(super) const SECONDS: u32 = 8;
-
-/// How clients send.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Pattern {
-    pub(super) title: &'static str,
-    pub(super) connections: u32,
-    pub(super) events: u32,
-}
-
-pub(super) const BATCHES: Pattern = Pattern {
-    title: "500 events a request, 8 connections",
-    connections: 8,
-    events: 500,
-};
-pub(super) const SINGLE: Pattern = Pattern {
-    title: "1 event a request, 64 connections",
-    connections: 64,
-    events: 1,
-};
-pub(super) const CROWD: Pattern = Pattern {
-    title: "20 events a request, 1,000 connections",
-    connections: 1000,
-    events: 20,
-};
-pub(super) const PATTERNS: [Pattern; 3] = [BATCHES, SINGLE, CROWD];
-
-/// The median round of one pattern at one server.
-pub(super) struct Ingested {
-    pub(super) server: &'static str,
-    pub(super) pattern: Pattern,
-    /// Events a second.
-    pub(super) rate: f64,
-    /// Of one request, in milliseconds.
-    pub(super) p50: f64,
-    pub(super) p99: f64,
-    /// Of the server's processes after it, in megabytes.
-    pub(super) memory: f64,
-}
-
-impl Ingested {
-    /// Requests a second.
-    pub(super) fn requests(&self) -> f64 {
-        self.rate / f64::from(self.pattern.events)
-    }
-}
 
 /// Measures everything and writes the report into docs.
 pub(crate) fn ingest() -> Result<()> {

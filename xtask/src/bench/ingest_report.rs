@@ -1,10 +1,9 @@
-//! The section on ingest of `docs/benchmarks.md`.
+//! What is measured of ingest, and the section on it of `docs/benchmarks.md`.
 
 use std::fmt::Write as _;
 
 use super::document::grouped;
 use super::figures::{f64_of, verdict};
-use super::ingest::{BATCHES, CROWD, Ingested, JOURNAL, PATTERNS, Pattern, SECONDS, SINGLE};
 use super::names::SQLITE;
 
 const LEAST_EVENTS: f64 = 250_000.0;
@@ -12,6 +11,55 @@ const LEAST_REQUESTS: f64 = 40_000.0;
 const MOST_P99: f64 = 25.0;
 /// How much more memory a thousand connections may take than eight.
 const CROWD_MEMORY: f64 = 1.5;
+
+pub(super) const JOURNAL: &str = "bare handler";
+/// Of one round.
+pub(super) const SECONDS: u32 = 8;
+
+/// How clients send.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Pattern {
+    pub(super) title: &'static str,
+    pub(super) connections: u32,
+    pub(super) events: u32,
+}
+
+pub(super) const BATCHES: Pattern = Pattern {
+    title: "500 events a request, 8 connections",
+    connections: 8,
+    events: 500,
+};
+pub(super) const SINGLE: Pattern = Pattern {
+    title: "1 event a request, 64 connections",
+    connections: 64,
+    events: 1,
+};
+pub(super) const CROWD: Pattern = Pattern {
+    title: "20 events a request, 1,000 connections",
+    connections: 1000,
+    events: 20,
+};
+pub(super) const PATTERNS: [Pattern; 3] = [BATCHES, SINGLE, CROWD];
+
+/// The median round of one pattern at one server.
+pub(super) struct Ingested {
+    pub(super) server: &'static str,
+    pub(super) pattern: Pattern,
+    /// Events a second.
+    pub(super) rate: f64,
+    /// Of one request, in milliseconds.
+    pub(super) p50: f64,
+    pub(super) p99: f64,
+    /// Of the server's processes after it, in megabytes.
+    pub(super) memory: f64,
+}
+
+impl Ingested {
+    /// Requests a second.
+    pub(super) fn requests(&self) -> f64 {
+        self.rate / f64::from(self.pattern.events)
+    }
+}
 
 /// All that a run found out.
 #[derive(Default)]
