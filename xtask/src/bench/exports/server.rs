@@ -81,21 +81,21 @@ impl Bench<'_> {
         drop(cluster);
         let ours = cost(&took)?;
         say(&format!("  {RUNS} runs in {:.1} s", ours.wall));
-        let temporal = kept("Temporal", self.temporal());
+        let temporal = kept("Temporal", temporal());
         Ok(CarriedOut { ours, temporal })
     }
+}
 
-    fn temporal(&self) -> Result<f64> {
-        let scripts = crate::root().join("bench/schedule");
-        let wanted = fs::read_to_string(scripts.join("requirements.txt"))?;
-        let python = tools::python("temporal", &wanted.lines().collect::<Vec<_>>())?.join("python");
-        machine::wait_for_quiet()?;
-        let mut command = process::command(python);
-        command.arg(scripts.join("temporal.py")).arg(RUNS.to_string());
-        let seconds = number(&json(&mut command)?, "wall")?;
-        say(&format!("  {RUNS} empty workflows of Temporal in {seconds:.1} s"));
-        Ok(seconds)
-    }
+fn temporal() -> Result<f64> {
+    let scripts = crate::root().join("bench/schedule");
+    let wanted = fs::read_to_string(scripts.join("requirements.txt"))?;
+    let python = tools::python("temporal", &wanted.lines().collect::<Vec<_>>())?.join("python");
+    machine::wait_for_quiet()?;
+    let mut command = process::command(python);
+    command.arg(scripts.join("temporal.py")).arg(RUNS.to_string());
+    let seconds = number(&json(&mut command)?, "wall")?;
+    say(&format!("  {RUNS} empty workflows of Temporal in {seconds:.1} s"));
+    Ok(seconds)
 }
 
 fn cost(took: &Value) -> Result<Cost> {
