@@ -71,7 +71,10 @@ impl Bench<'_> {
 impl Bench<'_> {
     pub(super) fn carry_out(&self) -> Result<CarriedOut> {
         say("runs carried out");
-        let cluster = Cluster::start(self.disk, &["shared_buffers=256MB"])?;
+        // The folder of the schedule has a cluster already.
+        let folder = self.disk.join("carry-out");
+        fs::create_dir_all(&folder)?;
+        let cluster = Cluster::start(&folder, &["shared_buffers=256MB"])?;
         machine::wait_for_quiet()?;
         let took = json(
             self.helper()
