@@ -269,8 +269,9 @@ impl Hedgerow {
             .env("HEDGEROW_BOOTSTRAP_API_KEY", &self.key)
             .env("HEDGEROW_BOOTSTRAP_EMAIL", EMAIL)
             .env("HEDGEROW_BOOTSTRAP_PASSWORD", &self.key)
-            // One person invites more than anybody would.
-            .env("HEDGEROW_HOURLY_LIMITS", "off");
+            // One person invites more than anybody would, and all connections are of one address.
+            .env("HEDGEROW_HOURLY_LIMITS", "off")
+            .env("HEDGEROW_CONNECTIONS_PER_ADDRESS", "2000");
         if let Some(url) = &self.database_url {
             command.env("HEDGEROW_DATABASE_URL", url);
         }
